@@ -123,16 +123,18 @@ async function engineOf() {
   if (!response.ok) throw new Error(`${address} is missing, so there is no compiler: \`sardonyx web DIR\` makes the whole folder`);
   const { digest, wheel, core, stdlib, packages, rest, bytes } = await response.json();
   const at = (path) => new URL(path, address).href;
+  const [glue, ...first] = core.map(at);
+  const [numpy, own] = [packages.slice(0, -1), packages.slice(-1)].map((each) => each.map(at));
   return {
-    digest, wheel: at(wheel), pyodide: at("../pyodide/"), stdlib: at(stdlib),
-    core: core.map(at), packages: packages.map(at), rest: rest.map(at), total: bytes,
+    digest, wheel: at(wheel), pyodide: at("../pyodide/"), glue, stdlib: at(stdlib), files: [[...first, at(stdlib)], numpy, own],
+    packages: [...numpy, ...own], rest: rest.map(at), total: bytes,
   };
 }
 
 /** The same for a Pyodide that lies elsewhere, of which nothing is known. */
 function toldOf(pyodide, { wheel }) {
   const place = new URL(pyodide, globalThis.document?.baseURI ?? location.href).href.replace(/\/?$/, "/");
-  return { pyodide: place, core: [], packages: ["numpy", wheel], rest: [], total: 0 };
+  return { pyodide: place, files: [], packages: ["numpy", wheel], rest: [], total: 0 };
 }
 
 /** Those of the targets that there is a device for, and the name of the GPU. */

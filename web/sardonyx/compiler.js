@@ -2,8 +2,9 @@
 
 let engine;
 
-/** First comes where everything lies, then models. */
+/** First comes where everything lies, then the pieces of what the page fetches meanwhile, and models. */
 onmessage = async ({ data }) => {
+  if (data.address) return void arrivals.hear(data);
   try {
     if (!data.model) return void (await (engine = start(data)));
     const python = await engine;
@@ -20,27 +21,17 @@ onmessage = async ({ data }) => {
   }
 };
 
-async function start({ pyodide, core, stdlib, packages, rest, total }) {
+async function start({ pyodide, glue, stdlib, files, packages, rest }) {
   const [others, own] = [packages.slice(0, -1), packages.slice(-1)]; // NumPy, and the engine
-  const traffic = new Traffic(total);
-  globalThis.fetch = (...request) => traffic.fetch(...request);
-  let here = Promise.resolve(); // NumPy; Python works on it while the engine comes
-  let arrival = here;
-  if (stdlib) {
-    const [glue, ...first] = core;
-    import(/* webpackIgnore: true */ glue).catch(() => {}); // Pyodide will hear
-    here = traffic.ask([...first, stdlib]).then(() => traffic.ask(others));
-    arrival = here.then(() => traffic.ask(own));
-  }
+  arrivals.expect(files.flat());
+  if (glue) import(/* webpackIgnore: true */ glue).catch(() => {}); // Pyodide will hear
   const { loadPyodide } = await import(/* webpackIgnore: true */ `${pyodide}pyodide.mjs`).catch((error) => {
     throw new Error(`there is no Pyodide at ${pyodide} (${error.message}): \`sardonyx web DIR\` puts it there`);
   });
-  const failure = new Promise((_, reject) => arrival.catch(reject)); // at which Pyodide would wait for ever
-  const load = (wheels) => Promise.race([python.loadPackage(wheels.map(unpacked), { messageCallback() {} }), failure]);
-  const python = await Promise.race([loadPyodide({ indexURL: pyodide, ...(stdlib && { stdLibURL: unpacked(stdlib) }) }), failure]);
+  const python = await loadPyodide({ indexURL: pyodide, ...(stdlib && { stdLibURL: unpacked(stdlib) }) });
+  const load = (wheels) => python.loadPackage(wheels.map(unpacked), { messageCallback() {} });
   await load(others);
-  python.pyimport("numpy");
-  await here;
+  python.pyimport("numpy"); // while the engine comes
   await load(own);
   if (rest.length) python.pyimport("sardonyx.web.rest").install(rest);
   python.pyimport("sardonyx.web.page");
@@ -52,46 +43,34 @@ const PACKED = /\.packed$/;
 /** The address by which Pyodide asks for what is sent gzipped. */
 const unpacked = (address) => address.replace(PACKED, "");
 
-/** What comes from the network: it tells how many bytes did, and asks for some before they are wanted. */
-class Traffic {
-  loaded = 0;
-  asked = new Map();
+/** What the page fetches, in pieces that wait as messages while Python works; other addresses are asked for here. */
+class Arrivals {
+  files = new Map();
   request = globalThis.fetch;
 
-  constructor(total) {
-    this.total = total;
+  expect(addresses) {
+    for (const address of addresses) {
+      const file = {};
+      file.response = new Promise((resolve) => (file.begin = resolve));
+      this.files.set(address, file);
+      this.files.set(unpacked(address), file);
+    }
   }
 
-  /** Asks for addresses; resolves when all is there, and rejects where something is not. */
-  ask(addresses) {
-    const arrival = (address) =>
-      new Promise((resolve, reject) => {
-        const response = this.counted(address, resolve);
-        response.then(({ ok, status }) => ok || reject(new Error(`${address}: the server answers ${status}`)), reject);
-        this.asked.set(unpacked(address), response);
-      });
-    return Promise.all(addresses.map(arrival));
+  hear({ address, type, piece }) {
+    const file = this.files.get(address);
+    if (piece) return file.pieces.enqueue(piece);
+    if (file.pieces) return file.pieces.close();
+    const body = new ReadableStream({ start: (controller) => (file.pieces = controller) });
+    const whole = PACKED.test(address) ? body.pipeThrough(new DecompressionStream("gzip")) : body;
+    return file.begin(new Response(whole, { headers: type ? { "content-type": type } : {} }));
   }
 
   fetch(given, options) {
-    const address = new URL(given.url ?? given, location.href).href;
-    const response = this.asked.get(address) ?? this.counted(given, () => {}, options);
-    this.asked.delete(address);
-    return response;
-  }
-
-  async counted(given, done, options) {
-    const response = await this.request.call(globalThis, given, options);
-    if (!response.ok || !response.body) return response;
-    const counter = {
-      transform: (piece, controller) => {
-        postMessage({ stage: "pyodide", loaded: (this.loaded += piece.length), total: this.total });
-        controller.enqueue(piece);
-      },
-      flush: done,
-    };
-    const all = new ByteLengthQueuingStrategy({ highWaterMark: Infinity }); // it comes though nobody reads it yet
-    const body = response.body.pipeThrough(new TransformStream(counter, undefined, all));
-    return new Response(PACKED.test(given) ? body.pipeThrough(new DecompressionStream("gzip")) : body, response);
+    const file = this.files.get(new URL(given.url ?? given, location.href).href);
+    return file ? file.response : this.request.call(globalThis, given, options);
   }
 }
+
+const arrivals = new Arrivals();
+globalThis.fetch = (...request) => arrivals.fetch(...request);

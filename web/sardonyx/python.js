@@ -36,6 +36,7 @@ function pythonOf(told) {
 class Python {
   users = new Set();
   turn = Promise.resolve(); // when all that was asked is answered
+  traffic = new AbortController();
 
   constructor(told, forget) {
     this.forget = forget;
@@ -45,6 +46,29 @@ class Python {
     this.worker.onmessage = ({ data }) => this.hear(data);
     this.worker.onerror = ({ message }) => this.fail(new Error(`compiler.js cannot run: ${message ?? "the page's policy refuses it"}`));
     this.worker.postMessage(told);
+    this.supply(told).catch((error) => this.traffic.signal.aborted || this.fail(error));
+  }
+
+  /** Fetches for the worker, whose thread Python keeps busy: one group of files after another. */
+  async supply({ files, total }) {
+    let loaded = 0;
+    const { signal } = this.traffic;
+    const supply = async (address) => {
+      const response = await fetch(address, { signal });
+      if (!response.ok) throw new Error(`${address}: the server answers ${response.status}`);
+      this.worker.postMessage({ address, type: response.headers.get("content-type") });
+      const reader = response.body.getReader();
+      for (let piece; !(piece = await reader.read()).done; ) {
+        this.tell("pyodide", (loaded += piece.value.length), total);
+        this.worker.postMessage({ address, piece: piece.value }, [piece.value.buffer]);
+      }
+      this.worker.postMessage({ address });
+    };
+    for (const group of files) await Promise.all(group.map(supply));
+  }
+
+  tell(...progress) {
+    for (const { tell } of this.users) tell(...progress);
   }
 
   enter(user) {
@@ -61,6 +85,7 @@ class Python {
   }
 
   end() {
+    this.traffic.abort();
     this.worker.terminate();
     this.forget();
   }
@@ -81,8 +106,7 @@ class Python {
   }
 
   hear({ stage, loaded, total, ...answer }) {
-    if (stage === "pyodide") for (const { tell } of this.users) tell(stage, loaded, total);
-    else if (stage) this.asking.tell(stage, loaded, total);
+    if (stage) this.asking.tell(stage, loaded, total);
     else if (answer.failure) this.fail(new Error(answer.failure));
     else this.settle(answer);
   }
