@@ -93,28 +93,31 @@ def test_where_a_file_cannot_be(model, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
-@pytest.mark.parametrize("place", ["writer", "atomic"])
-def test_what_is_no_file_is_written_and_not_replaced(place, model, tmp_path):
+def test_what_is_no_file_is_written_and_not_replaced(model, tmp_path):
     """/dev/null stays what it is, even for a user who may do anything; a link goes on to lead to its file."""
-
-    def made(path):
-        if place == "writer":
-            save(model, path)
-        else:
-            with replacing(path) as file:
-                file.write(write(model))
-
     os.mkfifo(tmp_path / "pipe")
     with ThreadPoolExecutor(1) as pool:
         seen = pool.submit((tmp_path / "pipe").read_bytes)
-        made(tmp_path / "pipe")
+        save(model, tmp_path / "pipe")
         assert seen.result(10) == write(model)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     (tmp_path / "b").mkdir()
     (tmp_path / "link").symlink_to("b/file")
-    made(tmp_path / "link")
+    save(model, tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "b" / "file").read_bytes() == write(model)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+def test_others_may_read_what_they_may_read_of_other_files(model, tmp_path):
+    before = os.umask(0o027)
+    try:
+        save(model, tmp_path / "a.onnx")
+        with replacing(tmp_path / "b", private=True) as file:
+            file.write(b"nobody else's")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a.onnx", "b")] == [0o640, 0o600]
 
 
 def test_files_above_two_gigabytes_need_external_data(model, monkeypatch):

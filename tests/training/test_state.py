@@ -330,7 +330,7 @@ def test_the_state_stays_on_the_gpu(folder: Path) -> None:
 
 def test_folders_that_are_missing(folder: Path, tmp_path: Path) -> None:
     state = CheckpointState.load_checkpoint(folder / "checkpoint")
-    with pytest.raises(NoSuchFile, match=r"nowhere/a cannot be written: .*nowhere is no folder that exists"):
+    with pytest.raises(NoSuchFile, match=r"nowhere/a cannot be written: the folder .*nowhere does not exist"):
         CheckpointState.save_checkpoint(state, tmp_path / "nowhere" / "a")
     for path, message in ((tmp_path / "nowhere" / "a", "nowhere/a does not exist"), (tmp_path, "is a folder")):
         with pytest.raises(NoSuchFile, match=message):

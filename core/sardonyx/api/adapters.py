@@ -34,7 +34,7 @@ class AdapterFormat:
     def export_adapter(self, file_path: str | os.PathLike[str]) -> None:
         """Write a file of this format."""
         tensors = {name: value.stored() for name, value in self._parameters.items()}
-        with replacing(file_path, 0o644) as file:
+        with replacing(file_path) as file:
             file.write(write_adapter(Adapter(self._adapter_version, self._model_version, tensors)))
 
     def get_format_version(self) -> int:

@@ -134,7 +134,7 @@ class _Copy:
     def write(self, response: Any, url: str, told: dict[str, str], progress: Progress) -> str:
         """Replace the file when all has come, and give its path."""
         digest = hashlib.sha256()
-        with replacing(self.path) as file:
+        with replacing(self.path, private=True) as file:
             _receive(response, url, progress, partial(_take, file, digest.update))
         self._told.write_text(json.dumps({"url": url, "sha256": digest.hexdigest(), **told}))
         self._make_room()

@@ -183,7 +183,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
         )
     else:
         parts = trained(args, source, targets, sizes)
-    with writing("--output", args.output), replacing(args.output, 0o644) as file:
+    with writing("--output", args.output), replacing(args.output) as file:
         file.writelines(parts)
     told = facts(Bundle(args.output.read_bytes()))
     if args.weights != "float32":

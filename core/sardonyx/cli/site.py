@@ -53,12 +53,12 @@ def collect(folder: Path, targets: list[str], sizes: dict[str, str], args: argpa
             except SardonyxError as error:
                 told["failed"].append({"model": name, "reason": str(error)})
                 continue
-            with writing("--site", target), replacing(target, 0o644) as bundle:
+            with writing("--site", target), replacing(target) as bundle:
                 bundle.writelines(parts)
             told["made"].append({"model": name, "bytes": target.stat().st_size, "of": model.stat().st_size})
         bundles[digest] = name + ENDING
     index = folder / INDEX
-    with writing("--site", index), replacing(index, 0o644) as file:
+    with writing("--site", index), replacing(index) as file:
         file.write(json.dumps({"made": made, "bundles": bundles}, indent=1).encode())
     return {**told, "index": str(index)}
 

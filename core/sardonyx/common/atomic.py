@@ -19,10 +19,10 @@ def is_special(path: str | os.PathLike[str]) -> bool:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A new file beside `path` that takes its place, with these permissions, unless the block ends by an error.
+def replacing(path: str | os.PathLike[str], private: bool = False) -> Iterator[BinaryIO]:
+    """A new file beside `path` that takes its place unless the block ends by an error.
 
-    A link stays one, and a device or a pipe is written as it is. NoSuchFile where the folder does not exist.
+    Others may not read a private one. A link stays one, and a device or a pipe is written as it is. NoSuchFile where there can be no such file.
 
     >>> import pathlib, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -40,16 +40,17 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[Binar
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
-        raise NoSuchFile(f"{os.fspath(path)} cannot be written: {folder} is no folder that exists")
+        raise NoSuchFile(f"{os.fspath(path)} cannot be written: the folder {folder} does not exist")
+    if not os.path.basename(path) or os.path.isdir(target):
+        raise NoSuchFile(f"{os.fspath(path)!r} is no name of a file to write")
     temporary = os.path.join(folder, os.urandom(8).hex() + PART)  # tempfile takes long to import
     try:
-        file = open(temporary, "xb", opener=_private)  # noqa: SIM115 - it is closed below
+        file = open(temporary, "xb", opener=_private if private else None)  # noqa: SIM115 - it is closed below
     except OSError as error:
         raise type(error)(error.errno, error.strerror, os.fspath(path)) from None  # not the name of the new file
     try:
         with file:
             yield file
-        os.chmod(temporary, mode)
         os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)

@@ -84,7 +84,7 @@ def write(key: bytes, *parts: bytes | memoryview) -> None:
     try:
         folder = os.path.dirname(path)
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        with replacing(path) as file:
+        with replacing(path, private=True) as file:
             file.writelines((digest.digest(), *parts))
         if digest.digest()[0] % SELDOM == 0:
             _make_room(folder)

@@ -252,7 +252,7 @@ class ONNXModel:
         if use_external_data_format:
             save(read(data), output_path, external_data=f"{Path(output_path).name}.data")
         else:
-            with replacing(output_path, 0o644) as file:
+            with replacing(output_path) as file:
                 file.write(data)
 
     def _change(self, function: Callable[[Network], None]) -> None:

@@ -147,7 +147,7 @@ def save_tensors_data(tensors_data: TensorsData, path: str | os.PathLike[str], *
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({**tensors_data.to_dict(), "smooth_quant": smooth_quant}, cls=CalibrationCacheEncoder)
-    with replacing(target, 0o644) as file:
+    with replacing(target) as file:
         file.write(text.encode())
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from sardonyx.common import dtypes
-from sardonyx.common.atomic import is_special
-from sardonyx.errors import InvalidArgument, InvalidGraph, NoSuchFile
+from sardonyx.common.atomic import replacing
+from sardonyx.errors import InvalidArgument, InvalidGraph
 from sardonyx.model.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Tensor, Value
 from sardonyx.model.ir.names import new_names
 from sardonyx.model.ir.nesting import refuse_deep
@@ -40,16 +39,16 @@ def save(
     """Writes the model to a file, which appears complete or not at all.
 
     With `external_data`, a file name, tensors of `threshold` bytes and more go into that file in the same folder;
-    models over 2 GiB need it (InvalidArgument). NoSuchFile where the folder does not exist.
+    models over 2 GiB need it (InvalidArgument). NoSuchFile where there can be no such file.
     """
     target = os.fspath(path)
     if external_data is None:
-        with _replacing(target) as file:
+        with replacing(target) as file:
             file.writelines(_encoded(_Writer(), model))
         return
     if os.path.basename(external_data) != external_data:
         raise InvalidArgument(f"external_data='{external_data}' must be a file name without a folder")
-    with _replacing(target) as file, _replacing(os.path.join(os.path.dirname(target), external_data)) as data:
+    with replacing(target) as file, replacing(os.path.join(os.path.dirname(target), external_data)) as data:
         file.writelines(_encoded(_Writer(data, external_data, threshold), model))
 
 
@@ -59,30 +58,6 @@ def _encoded(writer: _Writer, model: Model) -> list[bytes | memoryview]:
     if size > LIMIT:
         raise InvalidArgument(f"{size:,} bytes are more than a protobuf file may have; save(..., external_data=name)")
     return pieces
-
-
-@contextmanager
-def _replacing(target: str) -> Iterator[IO[bytes]]:
-    """A file that replaces `target` in one step at the end: the model being written may have mapped the old file."""
-    folder, name = os.path.split(target)
-    if folder and not os.path.isdir(folder):
-        raise NoSuchFile(f"the folder {folder} does not exist")
-    if not name or os.path.isdir(target):
-        raise NoSuchFile(f"{target!r} is no name of a file to write")
-    if is_special(target):
-        with open(target, "wb") as file:
-            yield file
-        return
-    target = os.path.realpath(target)
-    folder, name = os.path.split(target)
-    draft = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
-    try:
-        with open(draft, "xb") as file:
-            yield file
-        os.replace(draft, target)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
 
 
 class _Writer:

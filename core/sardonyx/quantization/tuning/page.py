@@ -30,7 +30,7 @@ def report(facts: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
         raise InvalidArgument(f"report {target}: name a file that ends in {' or '.join(SUFFIXES)}")
     text = page(facts) if target.suffix.lower() == ".html" else json.dumps(facts, indent=2) + "\n"
     target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target, 0o644) as file:
+    with replacing(target) as file:
         file.write(text.encode())
 
 

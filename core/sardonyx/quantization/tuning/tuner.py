@@ -222,7 +222,7 @@ class _Run:
         """Put the best file where it belongs, in one step."""
         target = self.output if variant.met and state == "missed" else self._beside(state)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(target, 0o644) as file:
+        with replacing(target) as file:
             file.write(variant.path.read_bytes())
         if self.written not in (None, target):
             assert self.written is not None

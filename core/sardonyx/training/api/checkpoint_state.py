@@ -170,7 +170,7 @@ class CheckpointState:
         cls, state: CheckpointState, checkpoint_uri: str | os.PathLike[str], include_optimizer_state: bool = False
     ) -> None:
         """Write the state, with the optimizer's moments and number of steps if that is asked for."""
-        with replacing(checkpoint_uri, 0o644) as file:
+        with replacing(checkpoint_uri) as file:
             file.write(write_checkpoint(state.checkpoint(include_optimizer_state)))
 
     def checkpoint(self, include_optimizer_state: bool = False) -> Checkpoint:

@@ -20,7 +20,7 @@ def save_checkpoint(
 ) -> None:
     """Write what `TrainingBlock.parameters` gives; a nominal checkpoint has names and types, and no elements."""
     trainable, frozen = parameters
-    with replacing(path_to_checkpoint, 0o644) as file:
+    with replacing(path_to_checkpoint) as file:
         file.write(write_checkpoint(Checkpoint(list(trainable), list(frozen), nominal_checkpoint)))
 
 
