@@ -22,7 +22,8 @@ def is_special(path: str | os.PathLike[str]) -> bool:
 def replacing(path: str | os.PathLike[str], private: bool = False) -> Iterator[BinaryIO]:
     """A new file beside `path` that takes its place unless the block ends by an error.
 
-    Others may not read a private one. A link stays one, and a device or a pipe is written as it is. NoSuchFile where there can be no such file.
+    Others may not read a private one. A link stays one, and a device or a pipe is written as it is. NoSuchFile where
+    there can be no such file.
 
     >>> import pathlib, tempfile
     >>> folder = tempfile.TemporaryDirectory()
