@@ -134,7 +134,7 @@ def write_models(models: Path) -> None:
 
 
 def _write(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    with replacing(path, 0o644) as file:  # a page may be reading the old one
+    with replacing(path) as file:  # a page may be reading the old one
         file.writelines(parts)
 
 

@@ -145,7 +145,7 @@ def prepare(name: str, folder: Path, sources: Path | None = None) -> int:
 
 def _compile(model: Path, target: Path, targets: Sequence[str], sizes: Mapping[str, str] | None = None) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target, 0o644) as file:
+    with replacing(target) as file:
         file.writelines(bundle_of(Source(model), targets, sizes=sizes, compress=True))
 
 
