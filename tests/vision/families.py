@@ -215,6 +215,44 @@ def ready(raw: Mapping[str, npt.NDArray[Any]]) -> tuple[Floats, Floats]:
     return x[:, :4], listed(x[:, 4], x[:, 5])
 
 
+def batch_head(rng: np.random.Generator) -> Raw:
+    x = ready_head(rng)["output0"][0]
+    return {"output": np.concatenate([0 * x[:, :1], x[:, :4], x[:, 5:], x[:, 4:5]], 1)}
+
+
+def batch(raw: Mapping[str, npt.NDArray[Any]]) -> tuple[Floats, Floats]:
+    x = raw["output"].astype(np.float64)
+    return x[:, 1:5], listed(x[:, 6], x[:, 5])
+
+
+def mmdetection_head(rng: np.random.Generator) -> Raw:
+    x = ready_head(rng)["output0"]
+    return {"dets": x[:, :, :5], "labels": x[:, :, 5].astype(np.int64)}
+
+
+def mmdetection(raw: Mapping[str, npt.NDArray[Any]]) -> tuple[Floats, Floats]:
+    x = rows(raw["dets"])
+    return x[:, :4], listed(x[:, 4], raw["labels"][0])
+
+
+def torchvision_head(rng: np.random.Generator) -> Raw:
+    x = ready_head(rng)["output0"][0]
+    return {"boxes": x[:, :4], "labels": x[:, 5].astype(np.int64) + 1, "scores": x[:, 4]}
+
+
+def torchvision(raw: Mapping[str, npt.NDArray[Any]]) -> tuple[Floats, Floats]:
+    return raw["boxes"].astype(np.float64), listed(raw["scores"].astype(np.float64), raw["labels"] - 1)
+
+
+def nas_head(rng: np.random.Generator) -> Raw:
+    boxes = corners(*centred(rng, 40, (WIDTH, HEIGHT)).astype(float).T)
+    return {"904": boxes[None].astype(np.float32), "913": shares(rng, 40)[None]}
+
+
+def nas(raw: Mapping[str, npt.NDArray[Any]]) -> tuple[Floats, Floats]:
+    return rows(raw["904"]), rows(raw["913"])
+
+
 def detr_head(more: int) -> Callable[[np.random.Generator], Raw]:
     def make(rng: np.random.Generator) -> Raw:
         logits = rng.standard_normal((1, 30, CLASSES + more)).astype(np.float32) * 2
@@ -253,15 +291,21 @@ FAMILIES = {
     "tensorflow": Family("ssd-ready", tensorflow_head, tensorflow, overlaps=False),
     "zoo": Family("ssd-listed", zoo_head, zoo, overlaps=False),
     "ready": Family("ready", ready_head, ready, overlaps=False),
+    "yolov7-ready": Family("yolov7-ready", batch_head, batch, overlaps=False),
+    "mmdetection": Family("mmdetection", mmdetection_head, mmdetection, overlaps=False),
+    "torchvision": Family("torchvision", torchvision_head, torchvision, overlaps=False, fit="stretch"),
+    "yolo-nas": Family("yolo-nas", nas_head, nas, isclear=False),
     "detr": Family("detr", detr_head(1), detr, overlaps=False, fit="stretch"),
     "rtdetr": Family("rtdetr", detr_head(0), rtdetr, overlaps=False, fit="stretch"),
     "rtdetr-rows": Family("rtdetr-rows", row_head, row, overlaps=False, fit="stretch"),
 }
 
 
-def passing(outputs: Mapping[str, npt.NDArray[Any]], size: tuple[Any, Any] = (HEIGHT, WIDTH)) -> onnx.ModelProto:
+def passing(
+    outputs: Mapping[str, npt.NDArray[Any]], size: tuple[Any, Any] = (HEIGHT, WIDTH), batch: tuple[int, ...] = (1,)
+) -> onnx.ModelProto:
     """A network whose outputs are what it is fed as `fed/NAME`; the picture moves nothing."""
-    image = oh.make_tensor_value_info("images", onnx.TensorProto.FLOAT, [1, 3, *size])
+    image = oh.make_tensor_value_info("images", onnx.TensorProto.FLOAT, [*batch, 3, *size])
     kinds = {name: oh.np_dtype_to_tensor_dtype(array.dtype) for name, array in outputs.items()}
     fed = [oh.make_tensor_value_info(f"fed/{name}", kinds[name], x.shape) for name, x in outputs.items()]
     given = [oh.make_tensor_value_info(name, kinds[name], x.shape) for name, x in outputs.items()]

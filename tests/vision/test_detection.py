@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import pytest
 
 from sardonyx import InferenceSession
@@ -13,6 +14,7 @@ from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import write
 from sardonyx.passes.picture import Picture
 from sardonyx.passes.vision.detection import Detection, with_detection
+from sardonyx.passes.vision.heads import HEADS
 from tests.engine.providers import require_provider
 from tests.vision.families import FAMILIES, LABELS, Family, Raw, kept, passing, placed
 
@@ -29,7 +31,7 @@ def detector(
         proto.metadata_props.add(key=key, value=value)
     head = "" if family.isclear else family.word
     told = Detection(**{"head": head, "labels": LABELS, **family.options, **options})
-    if picture is None and family.word.startswith("ssd"):
+    if picture is None and HEADS[family.word].picture is None:
         picture = Picture("images", fit="contain")
     return write(with_detection(read(proto.SerializeToString()), told, picture))
 
@@ -65,3 +67,17 @@ def test_families(name: str, provider: str) -> None:
         np.testing.assert_allclose(scores, wanted[1], rtol=1e-5)
         np.testing.assert_allclose(boxes, placed(wanted[0], size, family.fit), atol=1e-3, rtol=1e-5)
     assert session.compiled == 1
+
+
+def test_pictures_without_a_batch() -> None:
+    family = FAMILIES["torchvision"]
+    raw = family.make(np.random.default_rng(1))
+    proto = passing(raw, batch=())
+    proto.graph.input.append(onnx.helper.make_tensor_value_info("anchors", onnx.TensorProto.FLOAT, [1, 1, 4]))
+    model = write(with_detection(read(proto.SerializeToString()), Detection(labels=LABELS), Picture("images")))
+    session = InferenceSession(model, providers=[NUMPY])
+    feeds = {"images": np.zeros((120, 200, 4), np.uint8), "anchors": np.zeros((1, 1, 4), np.float32)}
+    boxes, _, labels = session.run(None, {**feeds, **{f"fed/{k}": x for k, x in raw.items()}})
+    wanted = kept(*family.decode(raw), 0.25, None)
+    np.testing.assert_array_equal(labels, wanted[2])
+    np.testing.assert_allclose(boxes, placed(wanted[0], (120, 200), "stretch"), atol=1e-3, rtol=1e-5)

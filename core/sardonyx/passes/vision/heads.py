@@ -53,7 +53,7 @@ Decode = Callable[[Nodes, Sequence[Value], Frame], Candidates]
 class Head:
     """A family: what is said of it, how it decodes, what its pictures are unless told, and whether boxes overlap.
 
-    `outputs` are names of those of the model that are decoded; without any, it is the first.
+    `outputs` are names of those of the model that are decoded; without any, it is the first that has rows.
     """
 
     says: str
@@ -166,6 +166,35 @@ def ready(nodes: Nodes, outputs: Sequence[Value], frame: Frame) -> Candidates:
     return Candidates(_part(nodes, rows, 1, 0, 4), scores, labels=labels)
 
 
+def rows_of_batch(nodes: Nodes, outputs: Sequence[Value], frame: Frame) -> Candidates:
+    """[n, 7]: number of the picture, left, top, right and bottom in pixels, class, score."""
+    rows = _floating(nodes, outputs[0])
+    scores = nodes.add("Transpose", _part(nodes, rows, 1, 6, 7), perm=[1, 0])
+    labels = nodes.add("Cast", nodes.add("Squeeze", _part(nodes, rows, 1, 5, 6), integers([1])), to=dtypes.int64.number)
+    return Candidates(_part(nodes, rows, 1, 1, 5), scores, labels=labels)
+
+
+def mmdetection(nodes: Nodes, outputs: Sequence[Value], frame: Frame) -> Candidates:
+    """Boxes [1, n, 5], left, top, right and bottom in pixels, and score; and labels [1, n]."""
+    rows = _row(nodes, outputs[0])
+    labels = nodes.add("Cast", nodes.add("Squeeze", outputs[1], integers([0])), to=dtypes.int64.number)
+    scores = nodes.add("Transpose", _part(nodes, rows, 1, 4, 5), perm=[1, 0])
+    return Candidates(_part(nodes, rows, 1, 0, 4), scores, labels=labels)
+
+
+def torchvision(nodes: Nodes, outputs: Sequence[Value], frame: Frame) -> Candidates:
+    """Boxes [n, 4], left, top, right and bottom in pixels, labels [n], counted from 1, and scores [n]."""
+    boxes, scores = (_floating(nodes, outputs[k]) for k in (0, 2))
+    labels = nodes.add("Sub", nodes.add("Cast", outputs[1], to=dtypes.int64.number), integers(1))
+    return Candidates(boxes, nodes.add("Unsqueeze", scores, integers([0])), labels=labels)
+
+
+def yolo_nas(nodes: Nodes, outputs: Sequence[Value], frame: Frame) -> Candidates:
+    """Boxes [1, N, 4], left, top, right and bottom in pixels, and how sure of each class [1, N, C]."""
+    boxes, shares = (_row(nodes, output) for output in outputs)
+    return Candidates(boxes, nodes.add("Transpose", shares, perm=[1, 0]), _classes(frame, outputs[1], 2, 0))
+
+
 def detr(nodes: Nodes, outputs: Sequence[Value], frame: Frame) -> Candidates:
     """Logits [1, N, C + 1], the last of them for no object, and boxes [1, N, 4], centre and size as parts of the input
     (Carion et al., 2020)."""
@@ -192,8 +221,12 @@ def rtdetr_rows(nodes: Nodes, outputs: Sequence[Value], frame: Frame) -> Candida
 
 def _row(nodes: Nodes, output: Value) -> Value:
     """The one element of a batch, in float32."""
-    floating = output if output.dtype is dtypes.float32 else nodes.add("Cast", output, to=dtypes.float32.number)
-    return nodes.add("Squeeze", floating, integers([0]))
+    return nodes.add("Squeeze", _floating(nodes, output), integers([0]))
+
+
+def _floating(nodes: Nodes, output: Value) -> Value:
+    """An output in float32."""
+    return output if output.dtype is dtypes.float32 else nodes.add("Cast", output, to=dtypes.float32.number)
 
 
 def _part(nodes: Nodes, x: Value, axis: int, start: int, stop: int | None) -> Value:
@@ -271,6 +304,18 @@ HEADS = {
         overlaps=False,
     ),
     "ready": Head("one output [1, n, 6]: corners, score, class", ready, LETTERBOX, overlaps=False),
+    "yolov7-ready": Head(
+        "one output [n, 7]: number of the picture, corners, class, score", rows_of_batch, LETTERBOX, overlaps=False
+    ),
+    "yolo-nas": Head("boxes [1, N, 4], corners in pixels, and scores [1, N, C]", yolo_nas, None, ("boxes", "scores")),
+    "mmdetection": Head("dets [1, n, 5] and labels [1, n]", mmdetection, None, ("dets", "labels"), overlaps=False),
+    "torchvision": Head(
+        "boxes [n, 4], labels [n], counted from 1, and scores [n]",
+        torchvision,
+        {},
+        ("boxes", "labels", "scores"),
+        overlaps=False,
+    ),
     "detr": Head(
         "logits [1, N, C + 1] and pred_boxes [1, N, 4]: softmax, the last class for none",
         detr,

@@ -20,9 +20,11 @@ def recognized(outputs: Sequence[Value], frame: Frame, metadata: Mapping[str, st
     if (task := metadata.get("task", "detect")) not in TASKS:
         raise InvalidArgument(f"the model's metadata says task={task}; boxes come of {', '.join(TASKS)}")
     names = {value.name for value in outputs}
-    for word in ("ssd-ready", "ssd-listed"):
+    for word in ("ssd-ready", "ssd-listed", "mmdetection"):
         if names.issuperset(HEADS[word].outputs):
             return word
+    if names.issuperset(HEADS["torchvision"].outputs) and _ranks(outputs, HEADS["torchvision"].outputs) == [2, 1, 1]:
+        return "torchvision"
     if names.issuperset(HEADS["detr"].outputs):
         return _of_logits(outputs, frame)
     words = _of_rows(outputs, frame)
@@ -45,7 +47,9 @@ def _of_rows(outputs: Sequence[Value], frame: Frame) -> list[str]:
     """The words for an output [1, A, B]."""
     wide = [value.shape for value in outputs if value.shape and len(value.shape) == 3]
     if len(wide) != 1:
-        return ["ssd", "detr", "rtdetr"] if len(wide) == 2 else []
+        if len(outputs) == 1 and _is_of_batch(outputs[0]):
+            return ["yolov7-ready"]
+        return ["ssd", "yolo-nas", "detr", "rtdetr"] if len(wide) == 2 else []
     few, many = (len(grid(frame.height, frame.width, strides)) for strides in (STRIDES, (*STRIDES, 64)))
     _, rows, columns = wide[0]
     if columns in (few, many) and rows not in (few, many):
@@ -68,7 +72,9 @@ def chosen(word: str, outputs: Sequence[Value]) -> list[Value]:
     head = HEADS[word]
     by_name = {value.name: value for value in outputs}
     wide = [value for value in outputs if len(value.shape or ()) == 3]
-    if not head.outputs:
+    if word == "yolov7-ready":
+        found = [value for value in outputs if _is_of_batch(value)][:1]
+    elif not head.outputs:
         found = wide[:1]
     elif all(name in by_name for name in head.outputs):
         found = [by_name[name] for name in head.outputs]
@@ -79,6 +85,17 @@ def chosen(word: str, outputs: Sequence[Value]) -> list[Value]:
     if not found:
         raise InvalidArgument(f"head={word} decodes {head.says}, and the model gives {told_of(outputs)}")
     return found
+
+
+def _ranks(outputs: Sequence[Value], names: Sequence[str]) -> list[int]:
+    """How many axes the outputs of these names have."""
+    by_name = {value.name: len(value.shape or ()) for value in outputs}
+    return [by_name[name] for name in names]
+
+
+def _is_of_batch(value: Value) -> bool:
+    """Whether an output has rows that tell the number of their picture."""
+    return len(value.shape or ()) == 2 and (value.shape or ())[1] == 7
 
 
 def _has_four(value: Value) -> bool:

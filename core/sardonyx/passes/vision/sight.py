@@ -63,8 +63,10 @@ class Sight:
         """The input of this name, or the one that is shaped like a picture."""
         graph = self._model.graph
         fed = [value for value in graph.inputs if value not in graph.initializers]
-        found = [value for value in fed if (value.name == name if name else _channels(value))]
-        if len(found) == 1 and _channels(found[0]):
+        found = [value for value in fed if (value.name == name if name else _sides(value))]
+        if len(found) > 1:  # a batch is a picture sooner than what has three axes
+            found = [value for value in found if len(value.shape or ()) == 4] or found
+        if len(found) == 1 and _sides(found[0]):
             return found[0]
         listed = ", ".join(f"{value.name} {value.type}" for value in fed)
         if name:
@@ -73,8 +75,8 @@ class Sight:
         raise InvalidArgument(f"the model has {what} shaped like a picture: {listed}; say which, by its name")
 
     def _sized(self, picture: Picture | None) -> tuple[int, int]:
-        shape, axis = self.input.shape or (), _channels(self.input)
-        sides = list(shape[2:] if axis == 1 else shape[1:3])
+        shape = self.input.shape or ()
+        sides = [shape[axis] for axis in _sides(self.input)]
         told = literal(self._model.metadata.get("imgsz", ""))
         if picture is not None and picture.size is not None:
             return picture.size
@@ -87,11 +89,14 @@ class Sight:
 
     def _infer(self) -> None:
         """Types of the outputs, for one picture of this size."""
-        shape, (height, width) = self.input.shape or (), self.size
-        fixed = (1, shape[1], height, width) if _channels(self.input) == 1 else (1, height, width, shape[3])
+        fixed = list(self.input.shape or ())
+        if len(fixed) == 4:
+            fixed[0] = 1
+        for axis, size in zip(_sides(self.input), self.size):
+            fixed[axis] = size
         probe = copy_model(self._model)
         assert self.input.dtype is not None
-        probe.graph.inputs[self._model.graph.inputs.index(self.input)].type = TensorType(self.input.dtype, fixed)
+        probe.graph.inputs[self._model.graph.inputs.index(self.input)].type = TensorType(self.input.dtype, tuple(fixed))
         infer_types(probe.graph)
         for mine, its in zip(self.outputs, probe.graph.outputs, strict=True):
             mine.type = its.type or mine.type
@@ -168,7 +173,11 @@ def unknown(name: str) -> str:
     )
 
 
-def _channels(value: Value) -> int:
-    """The axis of channels of a batch of pictures, 0 where a Value is shaped otherwise."""
+def _sides(value: Value) -> list[int]:
+    """The axes of height and width of a picture, or a batch of them; none where a Value is shaped otherwise."""
     shape = value.shape or ()
-    return next((axis for axis in (1, 3) if len(shape) == 4 and shape[axis] in (1, 3)), 0)
+    if len(shape) not in (3, 4):
+        return []
+    axes = [len(shape) - 3, len(shape) - 2, len(shape) - 1]
+    channels = next((axis for axis in (axes[0], axes[2]) if shape[axis] in (1, 3)), None)
+    return [axis for axis in axes if axis != channels] if channels is not None else []
