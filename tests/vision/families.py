@@ -18,6 +18,7 @@ import onnx.numpy_helper
 Floats = npt.NDArray[np.float64]
 Raw = dict[str, npt.NDArray[np.float32]]
 HEIGHT, WIDTH, CLASSES = 64, 96, 5
+THREE, FOUR = (8, 16, 32), (8, 16, 32, 64)
 LABELS = ("ant", "bee", "cat", "dog", "eel")
 
 
@@ -137,6 +138,18 @@ def nanodet(
         return np.stack([cx - left, cy - top, cx + right, cy + bottom], -1), x[:, :CLASSES]
 
     return decode
+
+
+def picodet_head(rng: np.random.Generator) -> Raw:
+    x = nanodet_head(FOUR)(rng)["output"]
+    ends = np.cumsum([len(cells((stride,))) for stride in FOUR])[:-1]
+    split = [np.split(part, ends, 1) for part in (x[:, :, :CLASSES], x[:, :, CLASSES:])]
+    return {f"output{k}": part for k, part in enumerate([*split[0], *split[1]])}
+
+
+def picodet(raw: Mapping[str, npt.NDArray[Any]]) -> tuple[Floats, Floats]:
+    parts = [np.concatenate([raw[f"output{k}"] for k in numbers], 1) for numbers in (range(4), range(4, 8))]
+    return nanodet(FOUR, 0.5)({"output": np.concatenate(parts, 2)})
 
 
 PRIORS = np.random.default_rng(9).random((40, 4)) * [0.8, 0.8, 0.3, 0.3] + 0.1
@@ -278,7 +291,6 @@ def row(raw: Mapping[str, npt.NDArray[Any]]) -> tuple[Floats, Floats]:
     return scaled(corners(*x[:, :4].T)), x[:, 4:]
 
 
-THREE, FOUR = (8, 16, 32), (8, 16, 32, 64)
 FAMILIES = {
     "yolov5": Family("yolov5", yolov5_head, yolov5),
     "yolov8": Family("yolov8", yolov8_head, yolov8),
@@ -286,6 +298,7 @@ FAMILIES = {
     "yolox": Family("yolox", yolox_head, yolox, isclear=False, fit="corner"),
     "nanodet": Family("nanodet", nanodet_head(THREE), nanodet(THREE, 0.5), fit="stretch"),
     "nanodet-plus": Family("nanodet-plus", nanodet_head(FOUR), nanodet(FOUR, 0), fit="stretch"),
+    "picodet": Family("picodet", picodet_head, picodet, fit="stretch"),
     "ssd": Family("ssd", ssd_head, ssd, isclear=False),
     "ssd-priors": Family("ssd", priors_head, with_priors, isclear=False, options={"priors": PRIORS}),
     "tensorflow": Family("ssd-ready", tensorflow_head, tensorflow, overlaps=False),

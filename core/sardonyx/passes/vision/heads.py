@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sardonyx.common import dtypes
-from sardonyx.common.record import record
+from sardonyx.common.record import record, replace
 from sardonyx.errors import InvalidArgument
-from sardonyx.model.ir import Value
+from sardonyx.model.ir import TensorType, Value
 from sardonyx.passes.nodes import Nodes, floats, integers
 from sardonyx.passes.picture import Picture
 
@@ -53,7 +54,8 @@ Decode = Callable[[Nodes, Sequence[Value], Frame], Candidates]
 class Head:
     """A family: what is said of it, how it decodes, what its pictures are unless told, and whether boxes overlap.
 
-    `outputs` are names of those of the model that are decoded; without any, it is the first that has rows.
+    `outputs` are names of those of the model that are decoded. Without any, it is the first with so many `axes`, or
+    `every` one that has them.
     """
 
     says: str
@@ -61,6 +63,8 @@ class Head:
     picture: Mapping[str, Any] | None
     outputs: tuple[str, ...] = ()
     overlaps: bool = True
+    axes: int = 3
+    every: bool = False
 
     def pictures(self, name: str) -> Picture | None:
         """The picture that such a model takes as its input `name`, None where that differs from model to model."""
@@ -124,6 +128,17 @@ def _distances(shift: float) -> Decode:
         return Candidates(boxes, nodes.add("Transpose", _part(nodes, rows, 1, 0, classes), perm=[1, 0]), classes)
 
     return decode
+
+
+def picodet(nodes: Nodes, outputs: Sequence[Value], frame: Frame) -> Candidates:
+    """For each grid how sure of each class [1, N, C], then for each of them distributions [1, N, 4 * bins], as NanoDet
+    has them (Yu et al., 2021)."""
+    grids = len(outputs) // 2
+    parts = [nodes.add("Concat", *map(partial(_floating, nodes), outputs[k::grids]), axis=2) for k in range(grids)]
+    rows = nodes.add("Concat", *parts, axis=1)
+    width = _length(outputs[0], 2) + _length(outputs[grids], 2)
+    rows.type = TensorType(dtypes.float32, (1, sum(_length(output, 1) for output in outputs[:grids]), width))
+    return _distances(0.5)(nodes, [rows], replace(frame, labels=_classes(frame, outputs[0], 2, 0)))
 
 
 def ssd(nodes: Nodes, outputs: Sequence[Value], frame: Frame) -> Candidates:
@@ -292,6 +307,12 @@ HEADS = {
     ),
     "nanodet": Head("one output [1, N, C + 32]: distances from the cells' centres", _distances(0.5), BLUE_FIRST),
     "nanodet-plus": Head("one output [1, N, C + 32]: distances from the cells' corners", _distances(0.0), BLUE_FIRST),
+    "picodet": Head(
+        "for each grid classes [1, N, C], and then for each [1, N, 32]: distances from the cells' centres",
+        picodet,
+        {"mean": IMAGENET[0], "std": IMAGENET[1]},
+        every=True,
+    ),
     "ssd": Head("boxes [1, N, 4] and shares [1, N, 1 + C], the background first", ssd, None, ("boxes", "scores")),
     "ssd-listed": Head(
         "bboxes [1, n, 4], labels and scores [1, n]", ssd_listed, None, ("bboxes", "labels", "scores"), overlaps=False
@@ -305,7 +326,11 @@ HEADS = {
     ),
     "ready": Head("one output [1, n, 6]: corners, score, class", ready, LETTERBOX, overlaps=False),
     "yolov7-ready": Head(
-        "one output [n, 7]: number of the picture, corners, class, score", rows_of_batch, LETTERBOX, overlaps=False
+        "one output [n, 7]: number of the picture, corners, class, score",
+        rows_of_batch,
+        LETTERBOX,
+        overlaps=False,
+        axes=2,
     ),
     "yolo-nas": Head("boxes [1, N, 4], corners in pixels, and scores [1, N, C]", yolo_nas, None, ("boxes", "scores")),
     "mmdetection": Head("dets [1, n, 5] and labels [1, n]", mmdetection, None, ("dets", "labels"), overlaps=False),

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Value
-from sardonyx.passes.vision.heads import HEADS, STRIDES, Frame, grid
+from sardonyx.model.ir.types import DimLike
+from sardonyx.passes.vision.heads import BINS, HEADS, STRIDES, Frame, grid
 
 TASKS = ("detect", "segment", "pose")
 """Those of ultralytics whose models give upright boxes."""
@@ -47,8 +48,10 @@ def _of_rows(outputs: Sequence[Value], frame: Frame) -> list[str]:
     """The words for an output [1, A, B]."""
     wide = [value.shape for value in outputs if value.shape and len(value.shape) == 3]
     if len(wide) != 1:
-        if len(outputs) == 1 and _is_of_batch(outputs[0]):
+        if [value.shape[1:] for value in outputs if value.shape and len(value.shape) == 2] == [(7,)]:
             return ["yolov7-ready"]
+        if _is_of_grids(wide, frame):
+            return ["picodet"]
         return ["ssd", "yolo-nas", "detr", "rtdetr"] if len(wide) == 2 else []
     few, many = (len(grid(frame.height, frame.width, strides)) for strides in (STRIDES, (*STRIDES, 64)))
     _, rows, columns = wide[0]
@@ -72,10 +75,9 @@ def chosen(word: str, outputs: Sequence[Value]) -> list[Value]:
     head = HEADS[word]
     by_name = {value.name: value for value in outputs}
     wide = [value for value in outputs if len(value.shape or ()) == 3]
-    if word == "yolov7-ready":
-        found = [value for value in outputs if _is_of_batch(value)][:1]
-    elif not head.outputs:
-        found = wide[:1]
+    if not head.outputs:
+        found = [value for value in outputs if len(value.shape or ()) == head.axes]
+        found = found if head.every else found[:1]
     elif all(name in by_name for name in head.outputs):
         found = [by_name[name] for name in head.outputs]
     elif len(head.outputs) == 2 and len(wide) == 2 and any(map(_has_four, wide)):
@@ -93,9 +95,11 @@ def _ranks(outputs: Sequence[Value], names: Sequence[str]) -> list[int]:
     return [by_name[name] for name in names]
 
 
-def _is_of_batch(value: Value) -> bool:
-    """Whether an output has rows that tell the number of their picture."""
-    return len(value.shape or ()) == 2 and (value.shape or ())[1] == 7
+def _is_of_grids(shapes: Sequence[Sequence[DimLike]], frame: Frame) -> bool:
+    """Whether outputs are rows of classes for each of four grids, and then of distances."""
+    strides = (*STRIDES, 64)
+    cells = [len(grid(frame.height, frame.width, (stride,))) for stride in strides]
+    return [shape[1] for shape in shapes] == cells * 2 and all(shape[2] == 4 * BINS for shape in shapes[len(cells) :])
 
 
 def _has_four(value: Value) -> bool:
