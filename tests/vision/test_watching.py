@@ -119,6 +119,9 @@ def test_the_task_is_that_of_the_model() -> None:
     ("outputs", "task"),
     [
         ({"a": [1, 5]}, "classify"),
+        ({"a": [1, 7]}, "classify"),
+        ({"a": ["N", 5]}, "classify"),
+        ({"a": ["N", 7]}, "detect"),
         ({"a": ["N", 5, 1, 1]}, "classify"),
         ({"a": [1, 5, 16, 24]}, "segment"),
         ({"a": [1, 5, 16, 24], "b": [1, 5, 16, 24]}, "segment"),
