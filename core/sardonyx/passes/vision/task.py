@@ -17,8 +17,8 @@ def task_of(model: Model, picture: Picture | None = None) -> str:
     """ "detect", "classify" or "segment".
 
     What ultralytics wrote as `task` counts first. Else a first output [1, C] has classes, [1, C, h, w] where none has
-    three axes has maps, and all others boxes, [n, 7] too, where n is not the input's number of pictures. Raises InvalidArgument where `task` is of another kind, or no output has
-    a shape.
+    three axes has maps, and all others boxes, [n, 7] too, where n is not the input's number of pictures. Raises
+    InvalidArgument where `task` is of another kind, or no output has a shape.
     """
     told = model.metadata.get("task", "")
     if told == CLASSIFY:
