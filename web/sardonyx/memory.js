@@ -1,10 +1,31 @@
-/** Ranges of a growing memory, given out and taken back. */
+/** Memories of WebAssembly, and ranges of them, given out and taken back. */
 
-export class Allocator {
-  /** `grow(end)` makes the memory reach at least so far, and returns how far it reaches. */
-  constructor(start, grow) {
-    this.grow = grow;
-    this.end = start;
+const PAGE = 1 << 16;
+const MOST_PAGES = 1 << 16;
+const OWN = 16; // that a thread makes: V8 has room for 125 in a process, however small they are
+
+let memories = []; // of sessions, by WeakRefs
+
+export class Memory {
+  /** One for a session, whose ranges `held` will have; where there are many, or no room for more, one of others. */
+  static take(shared, held) {
+    memories = memories.filter((each) => each.deref()?.users.size);
+    const alike = memories.map((each) => each.deref()).filter((each) => each.shared === shared);
+    let [found] = alike.sort((a, b) => a.end - b.end);
+    try {
+      if (alike.length < OWN) memories.push(new WeakRef((found = new Memory(shared))));
+    } catch (error) {
+      if (!found) throw new RangeError(`no room for a memory (${error.message}): release sessions, of other pages too`);
+    }
+    found.users.add(held);
+    return found;
+  }
+
+  constructor(shared) {
+    this.memory = new WebAssembly.Memory({ initial: 1, maximum: MOST_PAGES, shared });
+    this.shared = shared;
+    this.users = new Set();
+    this.end = 1024;
     this.free = []; // [start, end), sorted; neighbours are joined
     this.used = new Map();
   }
@@ -15,7 +36,8 @@ export class Allocator {
       const at = Math.ceil(start / align) * align;
       if (at + room <= end) {
         this.free.splice(k, 1, ...[[start, at], [at + room, end]].filter(([a, b]) => a < b));
-        return this.keep(at, room);
+        this.used.set(at, at + room);
+        return at;
       }
     }
     const last = this.free.at(-1);
@@ -27,12 +49,21 @@ export class Allocator {
     if (start < at) this.free.push([start, at]);
     if (at + room < reach) this.free.push([at + room, reach]);
     this.end = reach;
-    return this.keep(at, room);
-  }
-
-  keep(at, room) {
     this.used.set(at, at + room);
     return at;
+  }
+
+  /** Reach at least so far; how far it reaches. To grow is slow where there are many sessions. */
+  grow(end) {
+    const now = this.memory.buffer.byteLength / PAGE;
+    const pages = Math.ceil(end / PAGE) - now;
+    const more = this.users.size > 1 ? Math.min(now >> 3, MOST_PAGES - now) : 0;
+    try {
+      if (pages > 0) this.memory.grow(Math.max(pages, more));
+    } catch {
+      throw new RangeError(`${Math.ceil(end / 2 ** 20)} MiB of memory are more than this page can have`);
+    }
+    return this.memory.buffer.byteLength;
   }
 
   release(at) {
@@ -43,5 +74,10 @@ export class Allocator {
     this.free.splice(k, 0, [at, end]);
     if (this.free[k + 1]?.[0] === end) this.free[k][1] = this.free.splice(k + 1, 1)[0][1];
     if (this.free[k - 1]?.[1] === at) this.free[k - 1][1] = this.free.splice(k, 1)[0][1];
+  }
+
+  /** Give back what a session has. */
+  leave(held) {
+    if (this.users.delete(held)) held.forEach((start) => this.release(start));
   }
 }
