@@ -67,5 +67,5 @@ def test_many_sessions_share_memories(tmp_path: Path) -> None:
     assert told["answers"] == [True] * 5
     assert told["released"] == told["before"] / 2
     assert told["dropped"] == told["before"] / 4
-    assert told["refusal"].startswith("no room for a memory (could not allocate memory): release sessions")
+    assert told["refusal"].startswith("there is no room for a memory: release sessions")
     assert told["end"] == 0

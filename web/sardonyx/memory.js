@@ -14,8 +14,8 @@ export class Memory {
     let [found] = alike.sort((a, b) => a.end - b.end);
     try {
       if (alike.length < OWN) memories.push(new WeakRef((found = new Memory(shared))));
-    } catch (error) {
-      if (!found) throw new RangeError(`no room for a memory (${error.message}): release sessions, of other pages too`);
+    } catch {
+      if (!found) throw new RangeError("there is no room for a memory: release sessions, those of other pages too");
     }
     found.users.add(held);
     return found;
@@ -32,23 +32,18 @@ export class Memory {
 
   allocate(nbytes, align = 256) {
     const room = Math.max(nbytes, 4);
-    for (const [k, [start, end]] of this.free.entries()) {
-      const at = Math.ceil(start / align) * align;
-      if (at + room <= end) {
-        this.free.splice(k, 1, ...[[start, at], [at + room, end]].filter(([a, b]) => a < b));
-        this.used.set(at, at + room);
-        return at;
-      }
+    const place = (start) => Math.ceil(start / align) * align;
+    let k = this.free.findIndex(([start, end]) => place(start) + room <= end);
+    if (k < 0) {
+      const last = this.free.at(-1)?.[1] === this.end ? this.free.at(-1) : [this.end];
+      const reach = this.grow(place(last[0]) + room); // which may throw, and leaves all as it is
+      this.end = last[1] = reach;
+      k = this.free.indexOf(last);
+      if (k < 0) k = this.free.push(last) - 1;
     }
-    const last = this.free.at(-1);
-    const isNext = last?.[1] === this.end;
-    const start = isNext ? last[0] : this.end;
-    const at = Math.ceil(start / align) * align;
-    const reach = this.grow(at + room); // which may throw, and leaves all as it is
-    if (isNext) this.free.pop();
-    if (start < at) this.free.push([start, at]);
-    if (at + room < reach) this.free.push([at + room, reach]);
-    this.end = reach;
+    const [start, end] = this.free[k];
+    const at = place(start);
+    this.free.splice(k, 1, ...[[start, at], [at + room, end]].filter(([a, b]) => a < b));
     this.used.set(at, at + room);
     return at;
   }

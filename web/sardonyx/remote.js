@@ -64,7 +64,6 @@ class RemoteSession {
     this.target = "wasm";
     this.bundle = bundle;
     [this.inputs, this.outputs] = bundle.ports;
-    this.counts = { submits: 0, reads: 0, groups: 0 }; // as on any CPU
     this.host = host;
     this.port = port1;
     this.count = 0;
@@ -109,7 +108,7 @@ class RemoteSession {
     return this.ask("load", { manifest, name, position: stream.position, threads });
   }
 
-  async run(feeds, names, _, caches) {
+  async run(feeds = {}, names, _, caches) {
     if (!this.host) throw new Error("this session was released");
     const isArray = ({ data }) => ArrayBuffer.isView(data);
     const copied = Object.entries(feeds).map(([name, tensor]) => {

@@ -53,10 +53,6 @@ export class Session {
     return this.device?.crew?.size ?? 1;
   }
 
-  get section() {
-    return this.device?.section;
-  }
-
   get memory() {
     return this.device?.nbytes ?? 0;
   }
@@ -69,7 +65,7 @@ export class Session {
    * On a GPU, inputs may be `{ type, dims, buffer }`,
    * as are outputs for which `places` has such a tensor, or `true`: then the caller destroys the buffer.
    */
-  run(feeds, names = this.outputs.map(({ name }) => name), places = {}) {
+  run(feeds = {}, names = this.outputs.map(({ name }) => name), places = {}) {
     const { graph, device } = this;
     return this.next(() => this.ran(graph, device, feeds, names, places));
   }
@@ -114,7 +110,7 @@ export class Session {
       if (error instanceof Mismatch) throw new Error(this.refusal(tensors));
       graph.reset();
       await device.settle(); // which says better what happened
-      if (error instanceof WebAssembly.RuntimeError) error.message = `${this.bundle.name} cannot go on: ${error.message}; compile the model anew`;
+      if (error instanceof WebAssembly.RuntimeError) error.message = `${this.bundle.name} fails (${error.message}): compile it anew`;
       throw error;
     }
   }
@@ -145,11 +141,6 @@ export class Session {
     }
   }
 
-  /** How often work was submitted to the GPU, bytes were read from it, and bind groups made; zeros on a CPU. */
-  get counts() {
-    return { submits: 0, reads: 0, groups: 0, ...this.device?.queue?.counts, ...this.device?.counts };
-  }
-
   refusal(tensors) {
     const { plans } = this.bundle.manifest.targets[this.target];
     const shapes = tensors.map(({ dims }, k) => `${this.inputs[k].name} [${dims}]`).join(", ");
@@ -166,9 +157,10 @@ export class Session {
 
 const list = (ports) => ports.map(({ name }) => JSON.stringify(name)).join(", ");
 
-function fed({ name, type, dims }, tensor, texts) {
-  if (!tensor) throw new Error(`input ${JSON.stringify(name)} (${type}[${dims ?? "?"}]) is missing from the feeds`);
-  if (tensor.type !== type) throw new Error(`input ${JSON.stringify(name)} wants ${type}, not ${tensor.type}`);
+function fed({ name, type, dims }, given, texts) {
+  if (!given) throw new Error(`input ${JSON.stringify(name)} (${type}[${dims ?? "?"}]) is missing from the feeds`);
+  if (given.type !== type) throw new Error(`input ${JSON.stringify(name)} wants ${type}, not ${given.type}`);
+  const tensor = given.buffer ? given : new Tensor(type, given.data ?? [], given.dims); // whoever has made it
   if (dims && dims.length !== tensor.dims.length) {
     throw new Error(`input ${JSON.stringify(name)} wants rank ${dims.length} ([${dims}]), not [${tensor.dims}]`);
   }
@@ -178,8 +170,7 @@ function fed({ name, type, dims }, tensor, texts) {
     }
   });
   if (tensor.buffer) return { address: { chunk: tensor, offset: 0, nbytes: tensor.buffer.size }, dtype: type, dims: tensor.dims };
-  const data = type === "string" ? texts.encode(tensor.data) : tensor.data;
-  return { data, dtype: type, dims: tensor.dims };
+  return { data: type === "string" ? texts.encode(tensor.data) : tensor.data, dtype: type, dims: tensor.dims };
 }
 
 /** Strings by number: those of the model from 0 on, others of a run from -1 down. */

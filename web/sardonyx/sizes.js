@@ -4,7 +4,7 @@ import { widthOf } from "./types.js";
 
 const ALIGNMENT = 256;
 
-const OPERATORS = {
+export const OPERATORS = {
   "+": (a, b) => a + b,
   "*": (a, b) => a * b,
   floordiv: (a, b) => (b ? Math.floor(a / b) : 0),

@@ -3,39 +3,31 @@
 import { Client, padded } from "./client.js";
 import { Gpu } from "./gpu.js";
 import { Work, estimate } from "./queue.js";
+import { OPERATORS } from "./sizes.js";
 import { MOST, isCount, need, sound } from "./soundness.js";
 
 const ALIGNMENT = 256;
 const WORKGROUP = 64;
 const SLICE = 1 << 24; // bytes handed over at once: the browser holds a copy until they are there
 
-const OPERATORS = {
-  add: (a, b) => a + b,
-  sub: (a, b) => a - b,
-  mul: (a, b) => a * b,
-  div: (a, b) => Math.floor(a / b),
-  rem: (a, b) => a % b,
-  min: Math.min,
-  max: Math.max,
-};
+const { "+": add, "*": mul, floordiv: div, mod: rem, min, max } = OPERATORS;
+const EXTENTS = { add, mul, div, rem, min, max, sub: (a, b) => a - b };
 
 /** An extent of a grid: arithmetic on constants and parameters. */
 function extent([operator, , ...details], params) {
   if (operator === "const") return details[0];
   if (operator === "param") return params[details[0]];
-  return OPERATORS[operator](...details.map((part) => extent(part, params)));
+  return EXTENTS[operator](...details.map((part) => extent(part, params)));
 }
 
 /** What a section has, if it can be used for the codes of a manifest. */
 function checked({ shaders, codes }, listed) {
-  need(codes.length === listed.length, "it has other codes");
-  codes.forEach(([shader, bindings, words, extents, turns, other], k) => {
-    const [name, reads, writes] = listed[k];
-    const isBound = bindings.length === reads + writes && bindings.every((number) => isCount(number, bindings.length));
-    for (const [number, grid, loops] of [[shader, extents, turns], other ?? [shader, [], turns]]) {
-      const isSize = (size) => isCount(words, MOST) && typeof extent(size, Array(words).fill(1)) === "number";
-      need(isBound && typeof shaders[number] === "string" && [...grid, loops].every(isSize), `${name} has no shader`);
-    }
+  listed.forEach(([name, reads, writes], k) => {
+    const [shader, bindings, words, extents, turns, other] = codes[k];
+    const isSize = (size) => typeof extent(size, Array(words).fill(1)) === "number";
+    const isThere = ([number, grid, loops]) => typeof shaders[number] === "string" && [...grid, loops].every(isSize);
+    const isBound = bindings.length === reads + writes && [words, ...bindings].every((number) => isCount(number, MOST));
+    need(isBound && isThere([shader, extents, turns]) && (!other || isThere(other)), `${name} has no shader`);
   });
   return { shaders, codes };
 }
@@ -61,13 +53,13 @@ export class WebGpuDevice extends Client {
     const { shaders, codes } = sound(this.section, () => checked(JSON.parse(new TextDecoder().decode(text)), this.listed));
     const made = () => {
       this.params = layout([{ type: "uniform", hasDynamicOffset: true }]);
-      return codes.map(async ([shader, bindings, , extents, turns, other], k) => {
+      return this.listed.map(async ([label], k) => {
+        const [shader, bindings, , extents, turns, other] = codes[k];
         const [number, grid, loops] = this.gpu.isSoftware && other ? other : [shader, extents, turns];
         const code = shaders[number];
         const count = new Set(bindings).size;
         if (!layouts.has(count)) layouts.set(count, layout(Array(count).fill({ type: "storage" })));
         const bindGroupLayouts = [layouts.get(count), this.params];
-        const [label] = this.listed[k];
         const module = this.device.createShaderModule({ label, code });
         const pipeline = await this.device
           .createComputePipelineAsync({
