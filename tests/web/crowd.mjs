@@ -57,7 +57,12 @@ await Promise.all(sessions.splice(5).map((session) => session.release()));
 const late = await load(bundle, { threads: 1 });
 answers.push(await areRight([late, ...sessions]), homes(sessions).has(late.device.home));
 WebAssembly.Memory = Memory;
-await Promise.all([late, ...sessions].map((session) => session.release()));
+
+// Code that traps is told by the name of its bundle, and its memory comes back.
+const broken = await load(bundle, { threads: 1, name: "broken.sdx" });
+broken.device.exports = { run: () => { throw new WebAssembly.RuntimeError("unreachable"); } };
+const trap = await read(broken, 0.5).catch((error) => error.message);
+await Promise.all([broken, late, ...sessions].map((session) => session.release()));
 await late.last;
 await collected();
-console.log(JSON.stringify({ memories, alike, before, released, dropped, again, answers, refusal, end: used(all) }));
+console.log(JSON.stringify({ memories, alike, before, released, dropped, again, answers, refusal, trap, end: used(all) }));

@@ -68,4 +68,5 @@ def test_many_sessions_share_memories(tmp_path: Path) -> None:
     assert told["released"] == told["before"] / 2
     assert told["dropped"] == told["before"] / 4
     assert told["refusal"].startswith("there is no room for a memory: release sessions")
+    assert told["trap"] == "broken.sdx fails (unreachable): compile it anew"
     assert told["end"] == 0

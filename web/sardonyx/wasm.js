@@ -32,7 +32,7 @@ export class WasmDevice {
     this.held = new Set(); // ranges
     this.home = Memory.take(this.threads > 1, this.held);
     this.memory = this.home.memory;
-    dropped.register(this, [this.home, this.held]);
+    dropped.register(this, [this.home, this.held], this);
   }
 
   watch = (act) => act();
@@ -134,6 +134,7 @@ export class WasmDevice {
 
   close() {
     const { home, held } = this;
+    dropped.unregister(this);
     this.crew?.close();
     Promise.resolve(this.joining).finally(() => home.leave(held)); // who joins writes data there
     this.exports = this.memory = this.home = this.view = this.crew = null;
