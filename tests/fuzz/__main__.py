@@ -26,8 +26,8 @@ else:
     unsound = 0
     started = time.perf_counter()
     first, count = arguments.first, arguments.count
-    is_page = arguments.provider == "page"
-    outcomes = pages.run_all(first, count) if is_page else run_all(first, count, arguments.kind, arguments.provider)
+    kind, provider = arguments.kind, arguments.provider
+    outcomes = pages.run_all(first, count, kind) if provider == "page" else run_all(first, count, kind, provider)
     for outcome in outcomes:
         counts[outcome.status] += 1
         if not outcome.is_sound:

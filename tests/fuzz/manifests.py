@@ -28,9 +28,9 @@ def mutate(rng: Random, data: bytes) -> tuple[str, bytes]:
     manifest = bundle.manifest
     done = []
     for _ in range(rng.choice([1, 1, 1, 2])):
-        holder, key = rng.choice(list(_places(manifest)))
+        holder, key = rng.choice(list(places(manifest)))
         before = holder[key]
-        changed = _change(rng, holder, key)
+        changed = change(rng, holder, key)
         done.append(f"{key!r} of {str(holder)[:60]}: {str(before)[:30]} -> {changed}")
     return "; ".join(done), rewritten(manifest, sections)
 
@@ -45,15 +45,15 @@ def rewritten(manifest: Any, sections: Sequence[bytes]) -> bytes:
     return data
 
 
-def _places(value: Any) -> Iterator[Place]:
+def places(value: Any) -> Iterator[Place]:
     """All places below a value; the more there are of a kind, the more often it is hit."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         yield value, key
-        yield from _places(item)
+        yield from places(item)
 
 
-def _change(rng: Random, holder: Any, key: Any) -> str:
+def change(rng: Random, holder: Any, key: Any) -> str:
     value = holder[key]
     if type(value) is int and rng.random() < 0.9:
         near = [value + 1, value - 1, value * 2, value // 2, -value, value + 256]

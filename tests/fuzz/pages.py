@@ -13,13 +13,13 @@ import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.common.convert import inward
-from tests.fuzz.runner import PATIENCE, Outcome, case
+from tests.fuzz.runner import PATIENCE, SECONDS, Outcome, case
 
 SCRIPT = Path(__file__).with_name("bundles.mjs")
 RUNTIME = SCRIPT.parents[2] / "web" / "sardonyx"
 
 
-def run_all(first: int, count: int) -> Iterator[Outcome]:
+def run_all(first: int, count: int, kind: str) -> Iterator[Outcome]:
     """The outcomes of cases in order."""
     command = ["node", str(SCRIPT), str(RUNTIME), str(1000 * PATIENCE)]
     with (
@@ -30,10 +30,11 @@ def run_all(first: int, count: int) -> Iterator[Outcome]:
         assert node.stdout
         file = Path(folder) / "case.sdx"
         for number in range(first, first + count):
-            seed, mutation, data = case(number, "bundle")
+            seed, mutation, data = case(number, kind)
             file.write_bytes(data)
             feeds = {name: _told(np.asarray(array)) for name, array in seed.feeds.items()}
-            print(json.dumps({"file": str(file), "feeds": feeds}), file=node.stdin, flush=True)
+            told = {"file": str(file), "feeds": feeds, "seconds": SECONDS[kind]}
+            print(json.dumps(told), file=node.stdin, flush=True)
             answer = json.loads(node.stdout.readline())
             yield Outcome(number, seed.name, mutation, answer["status"], answer["detail"])
         node.stdin.close()

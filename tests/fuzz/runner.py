@@ -21,11 +21,11 @@ import numpy as np
 from sardonyx import InferenceSession
 from sardonyx.common import memory
 from sardonyx.errors import SardonyxError
-from tests.fuzz import manifests
+from tests.fuzz import damages, manifests
 from tests.fuzz.mutations import INTEGERS, mutate
 from tests.fuzz.seeds import SEEDS, Seed
 
-SECONDS = {"node": 1.0, "real": 1.0, "bundle": 5.0}
+SECONDS = {"node": 1.0, "real": 1.0, "bundle": 5.0, "damage": 5.0}
 """The computing time that a case of a kind may take; a bundle may ask for as much memory as WebAssembly has."""
 PATIENCE = 30.0
 """Seconds after which a process that does not answer is given up."""
@@ -63,6 +63,8 @@ def case(number: int, kind: str) -> tuple[Seed, str, bytes]:
     rng = random.Random(f"{kind} {number}")
     seeds = SEEDS[kind]()
     seed = seeds[number % len(seeds)] if kind != "node" else rng.choice(seeds)
+    if kind == "damage":
+        return seed, *damages.mutate(rng, seed.data, rng.choice(seeds).data)
     if kind == "bundle":
         return seed, *manifests.mutate(rng, seed.data)
     return seed, *mutate(rng, seed.data, rng.choice(seeds).data)

@@ -87,4 +87,4 @@ def _bundle(seed: Seed) -> bytes:
     return b"".join(bundle_of(Source(seed.data), ["wasm"], [feeds]))
 
 
-SEEDS = {"node": nodes, "real": real, "bundle": bundles}
+SEEDS = {"node": nodes, "real": real, "bundle": bundles, "damage": bundles}

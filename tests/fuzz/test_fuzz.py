@@ -46,6 +46,18 @@ def test_manifests_in_pages():
     check(0, 250, "bundle", "page")
 
 
+@pytest.mark.slow
+def test_damages_in_pages():
+    require("node")
+    check(0, 250, "damage", "page")
+
+
+@pytest.mark.nightly
+def test_more_damages_in_pages():
+    require("node")
+    check(250, 2500, "damage", "page")
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(1, 5))
 @pytest.mark.parametrize("provider", ["WasmExecutionProvider", "page"])

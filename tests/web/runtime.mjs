@@ -7,6 +7,7 @@ const messages = [];
 for (const level of ["info", "warn", "error"]) {
   console[level] = (...given) => messages.push(`${level}: ${given.join(" ")}`);
 }
+const counts = ({ device }) => ({ ...device.queue.counts, ...device.counts });
 const image = () => new Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
 
 /** The sizes of buffers of GPUs that are made from now on, until they are destroyed. */
@@ -39,6 +40,20 @@ const TASKS = {
   refuse: async ({ addresses }) =>
     Promise.all(addresses.map((address) => load(address).then(() => "", (error) => error.message))),
 
+  // How many memories so many sessions have that are not released, whether all are right, and whether a later one is.
+  crowd: async ({ count, threads }) => {
+    const sessions = [];
+    const read = async (session) => String((await session.run({ image: image() })).probabilities.data);
+    for (let k = 0; k < count; k++) sessions.push(await load("/data/digits.sdx", { threads }));
+    const memories = new Set(sessions.map(({ device }) => device.memory)).size;
+    const answers = await Promise.all(sessions.map(read));
+    await Promise.all(sessions.map((session) => session.release()));
+    const late = await load("/data/digits.sdx", { threads });
+    answers.push(await read(late));
+    await late.release();
+    return { memories, answers: [...new Set(answers)].length };
+  },
+
   // The messages of what `run` throws for wrong feeds.
   misfeed: async () => {
     const session = await load("/data/digits.sdx");
@@ -48,6 +63,11 @@ const TASKS = {
       { image: new Tensor("float64", new Float64Array(784), [1, 1, 28, 28]) },
       { image: new Tensor("float32", new Float32Array(784), [784]) },
       { image: new Tensor("float32", new Float32Array(783), [1, 1, 27, 29]) },
+      { image: { type: "float32", data: new Float32Array(3), dims: [1, 1, 28, 28] } },
+      { image: { type: "float32", data: new Float64Array(784), dims: [1, 1, 28, 28] } },
+      { image: { type: "float32", data: new Float32Array(784), dims: [1.5, 1, 28, 28] } },
+      { image: { type: "float32" } },
+      undefined,
     ];
     const told = [];
     for (const feeds of wrong) told.push(await session.run(feeds).then(() => "", (error) => error.message));
@@ -112,7 +132,7 @@ const TASKS = {
     const told = [];
     for (let k = 0; k < 3; k++) {
       await session.run({ image: image() });
-      told.push(session.counts);
+      told.push(counts(session));
     }
     session.release();
     limits.submission = 50;
@@ -124,13 +144,13 @@ const TASKS = {
     limits.submission = Infinity;
     const session = await load("/data/digits.sdx", { target: "webgpu" });
     await session.run({ image: image() });
-    const { counts, memory } = session;
+    const [before, { memory }] = [counts(session), session];
     const usage = GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
     const place = { type: "float32", dims: [1, 10], buffer: session.gpu.createBuffer({ size: 40, usage }) };
     const found = [];
     for (const each of [true, place, true]) found.push((await session.run({ image: image() }, ["probabilities"], { probabilities: each })).probabilities);
     const told = { running: session.device.queue.running.length, memory: [memory, session.memory] };
-    for (const name of ["submits", "reads"]) told[name] = session.counts[name] - counts[name];
+    for (const name of ["submits", "reads"]) told[name] = counts(session)[name] - before[name];
     told.answers = [];
     for (const { buffer } of found.slice(0, 2)) {
       const bytes = await session.device.read({ chunk: { buffer }, offset: 0 }, 40);

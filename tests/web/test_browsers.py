@@ -141,7 +141,7 @@ def test_onnxruntimes_interface(visitor: Visitor, digits: bytes) -> None:
     visitor.site.data["digits.onnx"] = digits
     told = visitor.ask("surface")
     (wanted,) = onnxruntime.InferenceSession(DIGITS).run(None, {"image": IMAGE})
-    np.testing.assert_allclose(told["answers"], np.broadcast_to(wanted, (5, 10)), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(told["answers"], np.broadcast_to(wanted, (6, 10)), rtol=1e-4, atol=1e-6)
     assert told["names"] == [["image"], ["probabilities"]]
     assert told["instances"] == [True, True]
     assert told["refusals"] == REFUSALS

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sardonyx.common import dtypes
+from sardonyx.demo import assets
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.support import require
 from tests.web.pages import HERE, RUNTIME, bundled
@@ -50,3 +51,22 @@ def test_every_allocation_fails_once(name: str, tmp_path: Path) -> None:
     assert found["wrong"] == []
     assert found["refused"] > 1
     assert found["count"] > 1
+
+
+def test_many_sessions_share_memories(tmp_path: Path) -> None:
+    """Browsers have room for about a hundred memories; sessions that are released or dropped give theirs back."""
+    require("node")
+    file = tmp_path / "digits.sdx"
+    file.write_bytes(bundled(assets() / "digits.onnx", {}, ["wasm"]))
+    command = ["node", "--expose-gc", str(HERE / "crowd.mjs"), str(RUNTIME), json.dumps({"file": str(file)})]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["memories"] == told["again"] == 16
+    assert told["alike"] > 1
+    assert told["answers"] == [True] * 5
+    assert told["released"] == told["before"] / 2
+    assert told["dropped"] == told["before"] / 4
+    assert told["refusal"].startswith("there is no room for a memory: release sessions")
+    assert told["trap"] == "broken.sdx fails (unreachable): compile it anew"
+    assert told["end"] == 0

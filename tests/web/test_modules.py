@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 import re
 from collections.abc import Mapping
 from graphlib import TopologicalSorter
@@ -14,24 +15,25 @@ import onnx.parser
 import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
+from sardonyx.demo import assets
 from sardonyx.plans.bundle.format import Bundle, Content, write
+from tests.fuzz.damages import shaders
 from tests.support.node import run
-from tests.web.pages import RUNTIME
+from tests.web.pages import RUNTIME, bundled
 
 ALLOCATE = """
-const { Allocator } = await load("memory.js");
-let reach = 64;
-const memory = new Allocator(64, (end) => (reach = Math.ceil(end / 4096) * 4096));
+const { Memory } = await load("memory.js");
+const memory = new Memory(false);
 const used = [];
 const found = [];
 for (const [size, align, gone] of given) {
   if (gone < used.length) memory.release(used.splice(gone, 1)[0][0]);
   const at = memory.allocate(size, align);
   used.push([at, at + size]);
-  found.push({ used: [...used], reach, align });
+  found.push({ used: [...used], reach: memory.end, align });
 }
 for (const [at] of used) memory.release(at);
-return { found, free: memory.free, reach };
+return { found, free: memory.free, reach: memory.memory.buffer.byteLength };
 """
 
 NAMED = re.compile(r"""(?:from|import|import\(|new URL\()\s*"(\.{1,2}/[^"]+\.js)\"""")
@@ -53,11 +55,12 @@ def test_ranges_of_memory_never_overlap_and_all_come_back() -> None:
     for state in told["found"]:
         taken = sorted(state["used"])
         assert all(end <= start for (_, end), (start, _) in pairwise(taken))
-        assert taken[0][0] >= 64
+        assert taken[0][0] >= 1024
         assert taken[-1][1] <= state["reach"]
         assert state["used"][-1][0] % state["align"] == 0
-    assert told["free"] == [[64, told["reach"]]]
-    assert told["reach"] < 3 * max(sum(end - start for start, end in state["used"]) for state in told["found"])
+    assert told["free"] == [[1024, told["reach"]]]
+    most = max(sum(end - start for start, end in state["used"]) for state in told["found"])
+    assert told["reach"] < 3 * most + (1 << 16)
 
 
 READ = """
@@ -261,3 +264,42 @@ def test_models_of_one_node_run_in_javascript() -> None:
         for (data, dims), array in zip(answer, right, strict=True):
             assert dims == list(array.shape), text
             np.testing.assert_allclose(np.reshape(data, dims), array, atol=2e-5, err_msg=text)
+
+
+SHADERS = """
+globalThis.GPUShaderStage = { COMPUTE: 4 };
+globalThis.GPUBufferUsage = {};
+const { WebGpuDevice } = await load("webgpu.js");
+const gpu = {
+  pushErrorScope() {},
+  popErrorScope: async () => null,
+  createBindGroupLayout() { throw new Error("used"); },
+};
+const found = [];
+for (const { codes, section } of given) {
+  const device = new WebGpuDevice({ device: gpu }, { section: "wgsl" });
+  device.listed = codes;
+  const text = Uint8Array.from(Buffer.from(section, "base64"));
+  found.push(await device.load(text).catch((error) => `${error.name}: ${error.message}`));
+}
+return found;
+"""
+
+
+def test_what_is_said_of_shaders_is_checked_before_a_gpu_sees_it() -> None:
+    rng = random.Random(0)
+    bundle = Bundle(bundled(assets() / "digits.onnx", {}, ["webgpu"]))
+    codes, section = bundle.manifest["targets"]["webgpu"]["codes"], bytes(bundle.section("wgsl"))
+    changes = [("nothing", section), *(shaders(rng, section) for _ in range(300))]
+    told = [{"codes": codes, "section": base64.b64encode(data).decode()} for _, data in changes]
+    first, *others = run(SHADERS, told)
+    assert first == "Error: used"
+    raw = [(change, answer) for (change, _), answer in zip(changes[1:], others, strict=True) if not _own(answer)]
+    assert not raw
+    assert sum(answer != first for answer in others) > 100
+
+
+def _own(answer: str) -> bool:
+    return answer == "Error: used" or bool(
+        re.fullmatch(r"Error: wgsl is damaged: .*; compile the model anew", answer, re.S)
+    )

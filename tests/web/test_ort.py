@@ -39,7 +39,7 @@ def digits(chromium: Chromium) -> bytes:
 def test_the_interface(chromium: Chromium, digits: bytes) -> None:
     told = ask(chromium, "surface")
     (wanted,) = onnxruntime.InferenceSession(DIGITS).run(None, {"image": IMAGE})
-    np.testing.assert_allclose(told["answers"], np.broadcast_to(wanted, (5, 10)), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(told["answers"], np.broadcast_to(wanted, (6, 10)), rtol=1e-4, atol=1e-6)
     assert told["names"] == [["image"], ["probabilities"]]
     open_, fixed = told["metadata"]
     (dim, *_) = open_[0]["shape"]

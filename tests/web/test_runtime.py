@@ -184,6 +184,11 @@ def test_wrong_feeds_say_so(chromium: Chromium, digits: bytes) -> None:
         'input "image" wants float32, not float64',
         'input "image" wants rank 4 ([N,1,28,28]), not [784]',
         'input "image" wants [N,1,28,28], but axis 2 is 27, not 28',
+        "a tensor of shape [1,1,28,28] has 784 elements, not 3",
+        "a tensor of float32 takes a Float32Array, not a Float64Array",
+        "a tensor of shape [1.5,1,28,28] has 1176 elements, not 784",
+        'input "image" wants rank 4 ([N,1,28,28]), not [0]',
+        'input "image" (float32[N,1,28,28]) is missing from the feeds',
         'the model has no output "none"; it has "probabilities"',
         "this session was released",
         'there is no element type "float33"; use one of float32, float64, ',
@@ -191,6 +196,12 @@ def test_wrong_feeds_say_so(chromium: Chromium, digits: bytes) -> None:
     ]
     told = ask(chromium, digits, "misfeed")
     assert [text[: len(want)] for text, want in zip(told, wanted, strict=True)] == wanted
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_more_sessions_than_chromium_has_memories(chromium: Chromium, digits: bytes, threads: int) -> None:
+    told = ask(chromium, digits, "crowd", count=150, threads=threads)
+    assert told == {"memories": 16, "answers": 1}
 
 
 def test_runs_wait_for_each_other(chromium: Chromium, digits: bytes) -> None:

@@ -1,9 +1,4 @@
-/**
- * Reads bundles (.sdx) while they arrive; ../README.md has the format.
- *
- *     const bundle = await Bundle.open("model.sdx");
- *     for await (const section of bundle) await section.into((bytes, offset) => ...);
- */
+/** Reads bundles (.sdx) while they arrive; ../README.md has the format. */
 
 import { checkSections, sound } from "./soundness.js";
 
@@ -176,6 +171,12 @@ export class Bundle {
       return told;
     });
     return new Bundle(stream, manifest, name);
+  }
+
+  /** The inputs and the outputs: `{ name, type, dims }`, where a size that is open is a name or null. */
+  get ports() {
+    const port = ([name, told]) => ({ name, type: told?.[1], dims: told?.[2] });
+    return this.manifest.model.slice(0, 2).map((values) => values.map(port));
   }
 
   async *[Symbol.asyncIterator]() {

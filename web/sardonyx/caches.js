@@ -4,7 +4,6 @@ import { product, widthOf } from "./types.js";
 
 const FEW = 64; // tokens: there is always room for a multiple of that
 
-/** Caches of a session on this thread. */
 export class Caches {
   constructor({ graph, device, bundle }, batch) {
     const plan = graph.executors.map((executor) => executor.plan).find(({ caches }) => caches.length);
@@ -49,7 +48,6 @@ export class Caches {
     );
   }
 
-  /** Give the memory back. */
   release() {
     this.parts.forEach(({ address }) => this.device.free(address.chunk));
     this.parts = [];
@@ -58,13 +56,12 @@ export class Caches {
 
 /** A conversation with a session, wherever that is. */
 export class Conversation {
-  length = 0; // of tokens; fewer are the first of them
+  length = 0;
 
   constructor(runs, release) {
     Object.assign(this, { runs, release });
   }
 
-  /** The outputs of these names for what is fed beside the caches, which have `count` tokens more then. */
   async run(feeds, names, count) {
     const found = await this.runs(feeds, names, this.length, count);
     this.length += count;

@@ -60,7 +60,6 @@ export class Client {
     this.gpu.free(buffer);
   }
 
-  /** One for the caller to free. */
   given(nbytes) {
     const { buffer } = this.allocate(nbytes);
     this.held.delete(buffer);

@@ -5,6 +5,7 @@ import { Tensor, arrayOf, bytesOf, product, widthOf } from "./types.js";
 
 const SLACK = 1 << 16; // bytes
 const TURNS = 1 << 24; // of a loop in which another one has nothing to do
+const TASK = 50; // milliseconds of loops without a rest
 const HALTS = ["read", "branch", "loop", "host"];
 /** The epoch of what lies in no chunk: caches, which callers hold. */
 export const OUTSIDE = -1;
@@ -102,7 +103,6 @@ export class Weights {
     this.wanted = new Set(all.filter((name) => name && !name.startsWith("~")));
   }
 
-  /** Room for a weight. */
   reserve(name, nbytes) {
     const room = Math.ceil(nbytes / 4) * 4;
     this.places.set(name, { chunk: this.device.allocate(room), offset: 0, nbytes: room });
@@ -260,6 +260,16 @@ function fit(nbytes, room) {
 
 const same = (a, b) => a?.chunk === b.chunk && a.offset === b.offset && a.nbytes === b.nbytes;
 
+let rested = performance.now();
+
+/** Let others have their turn; not by a timer, which browsers slow down in hidden pages. */
+async function rest() {
+  const { port1, port2 } = new MessageChannel();
+  await new Promise((resolve) => ((port1.onmessage = resolve), port2.postMessage(0)));
+  port1.close();
+  rested = performance.now();
+}
+
 /** Runs one plan on a device. A tensor there is `{ address, dtype, dims }`. */
 class Executor {
   constructor(plan, device) {
@@ -304,7 +314,6 @@ class Executor {
     return plan.outputs.map(({ buffer }) => this.tensor(frame, buffer, symbols));
   }
 
-  /** The symbols that are known at the start. */
   async symbols(feeds, symbols) {
     for (const [name, places] of this.plan.symbols) {
       const sizes = places.map(([k, axis]) => feeds[k].dims[axis]).filter((size) => size >= 0);
@@ -366,7 +375,6 @@ class Executor {
     }
   }
 
-  /** The key of random numbers. */
   host() {
     return [{ data: crypto.getRandomValues(new Uint32Array(2)), dims: [2] }];
   }
@@ -389,6 +397,7 @@ class Executor {
     const free = () => stacks.forEach((stack) => stack.free());
     try {
       for (let count = 0; going && count < most; count++) {
+        if (performance.now() - rested > TASK) await rest();
         const turn = { data: BigInt64Array.of(BigInt(count)), dims: [] };
         const feeds = [turn, { data: Uint8Array.of(going), dims: [] }, ...carried, ...captured];
         const { results, release } = await this.functions[step.function].call(feeds, symbols, captured.length);
@@ -447,7 +456,6 @@ class Stack {
     this.chunk = chunk;
   }
 
-  /** All slices along a new first axis. */
   get result() {
     if (!this.first) return null;
     const { dtype } = this.first;

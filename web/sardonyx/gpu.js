@@ -46,7 +46,6 @@ export class Gpu {
     });
   }
 
-  /** Submit what waits. */
   flush() {
     const { waiting } = this;
     this.waiting = null;

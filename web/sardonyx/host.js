@@ -39,8 +39,8 @@ function serve(port) {
     try {
       const result = await tasks[what](given);
       const moved = what === "run" ? result.map(([, , { buffer }]) => buffer).filter(Boolean) : [];
-      const { threads, memory, section } = session;
-      port.postMessage({ number, result, told: { threads, memory, section } }, moved);
+      const { threads, memory } = session;
+      port.postMessage({ number, result, told: { threads, memory } }, moved);
     } catch (error) {
       port.postMessage({ number, error });
     }

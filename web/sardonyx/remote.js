@@ -61,12 +61,9 @@ export class Host {
 class RemoteSession {
   constructor(host, bundle) {
     const { port1, port2 } = new MessageChannel();
-    const [inputs, outputs] = bundle.manifest.model;
-    const kind = ([name, told]) => ({ name, type: told?.[1], dims: told?.[2] });
     this.target = "wasm";
     this.bundle = bundle;
-    this.inputs = inputs.map(kind);
-    this.outputs = outputs.map(kind);
+    [this.inputs, this.outputs] = bundle.ports;
     this.host = host;
     this.port = port1;
     this.count = 0;
@@ -96,7 +93,6 @@ class RemoteSession {
     else resolve(result);
   }
 
-  /** Give the next bytes of the bundle. */
   async give() {
     try {
       const piece = (await this.bundle.stream.next(PIECE))?.slice() ?? null;
@@ -112,19 +108,7 @@ class RemoteSession {
     return this.ask("load", { manifest, name, position: stream.position, threads });
   }
 
-  /** The outputs by name for tensors by input name; runs one after another. */
-  run(feeds, names) {
-    return this.ran(feeds, names);
-  }
-
-  /** A conversation whose keys and values stay in the worker, if the bundle was compiled with `--caches`. */
-  async caches(batch = 1) {
-    const number = await this.ask("caches", { batch });
-    const runs = (feeds, names, length, count) => this.ran(feeds, names, { number, length, count });
-    return new Conversation(runs, () => this.host && this.ask("leave", { number }));
-  }
-
-  async ran(feeds, names, caches) {
+  async run(feeds = {}, names, _, caches) {
     if (!this.host) throw new Error("this session was released");
     const isArray = ({ data }) => ArrayBuffer.isView(data);
     const copied = Object.entries(feeds).map(([name, tensor]) => {
@@ -136,9 +120,10 @@ class RemoteSession {
     return Object.fromEntries(found.map(([name, type, data, dims]) => [name, new Tensor(type, data, dims)]));
   }
 
-  /** Nothing is submitted, read or bound on a CPU. */
-  get counts() {
-    return { submits: 0, reads: 0, groups: 0 };
+  async caches(batch = 1) {
+    const number = await this.ask("caches", { batch });
+    const runs = (feeds, names, length, count) => this.run(feeds, names, null, { number, length, count });
+    return new Conversation(runs, () => this.host && this.ask("leave", { number }));
   }
 
   release() {

@@ -1,11 +1,4 @@
-/**
- * Runs compiled models in a page, without Python.
- *
- *     import { load, Tensor } from "./sardonyx/runtime.js";
- *     const session = await load("model.sdx", { progress: ({ loaded, total }) => ... });
- *     const { probabilities } = await session.run({ image: new Tensor("float32", pixels, [1, 1, 28, 28]) });
- *     session.release();
- */
+/** Runs compiled models in a page, without Python; runtime.d.ts tells how to use it. */
 
 import { Bundle } from "./bundle.js";
 import { Host } from "./remote.js";
@@ -17,16 +10,6 @@ import { threadsFor } from "./crew.js";
 
 export { Tensor };
 
-/**
- * A session for a bundle: what `fetch` takes, a Response, a Blob, a stream or bytes, or a list of its parts.
- *
- * `target` is "wasm" or "webgpu", or both in the order in which they are wanted; without it the bundle's order counts.
- * `threads` is how many, for "wasm" in a page that is cross-origin isolated. `worker` says whether "wasm" runs in a
- * worker, as it does if a page's own thread loads it, or on this thread. `progress({ stage, loaded, total })` hears of
- * bytes, of "weights", `total` being 0 if nobody says. `signal` ends the loading; `fetch` gets it, `integrity`,
- * `headers` and the like. `name` is what errors call the bundle, if not by its address. `device` is a GPUDevice for this
- * session alone.
- */
 export async function load(source, { target, threads, worker = isPage, device, ...options } = {}) {
   const isSure = target === "wasm" || !globalThis.navigator?.gpu;
   const early = worker && isSure ? Host.take() : null; // starts while the bundle comes

@@ -16,8 +16,7 @@ export async function on(device, bundle, target) {
 }
 
 async function prepared(device, bundle, target) {
-  const { model, strings, targets } = bundle.manifest;
-  const told = targets[target];
+  const told = bundle.manifest.targets[target];
   device.listed = told.codes;
   const [graph, weights] = sound(bundle.name, () => {
     const graph = new Graph(told.plans, device);
@@ -40,49 +39,33 @@ async function prepared(device, bundle, target) {
   }
   await device.settle();
   if (weights.wanted.size) throw new Error(`${bundle.name} lacks its weights ${[...weights.wanted]}; compile the model anew`);
-  return new Session(bundle, target, graph, device, model, strings);
+  return new Session(bundle, target, graph, device);
 }
 
-/** A model to run. */
 export class Session {
-  constructor(bundle, target, graph, device, [inputs, outputs], strings) {
-    this.target = target;
-    this.bundle = bundle;
-    this.graph = graph;
-    this.device = device;
-    this.strings = strings;
-    const kind = ([name, told]) => ({ name, type: told?.[1], dims: told?.[2] });
-    /** What `run` takes and gives: `{ name, type, dims }`, where a size that is open is a name or null. */
-    this.inputs = inputs.map(kind);
-    this.outputs = outputs.map(kind);
+  constructor(bundle, target, graph, device) {
+    Object.assign(this, { target, bundle, graph, device });
+    [this.inputs, this.outputs] = bundle.ports;
     this.last = Promise.resolve();
   }
 
-  /** How many threads a run has: those that have started by now. */
   get threads() {
     return this.device?.crew?.size ?? 1;
   }
 
-  /** The name of the bundle's section that has the code. */
-  get section() {
-    return this.device?.section;
-  }
-
-  /** Bytes of WebAssembly's memory, or of buffers. */
   get memory() {
     return this.device?.nbytes ?? 0;
   }
 
-  /** The GPUDevice, if any. */
   get gpu() {
     return this.device?.gpu?.device;
   }
 
   /**
-   * The outputs by name for tensors by input name; runs one after another. On a GPU, inputs may be `{ type, dims, buffer }`,
+   * On a GPU, inputs may be `{ type, dims, buffer }`,
    * as are outputs for which `places` has such a tensor, or `true`: then the caller destroys the buffer.
    */
-  run(feeds, names = this.outputs.map(({ name }) => name), places = {}) {
+  run(feeds = {}, names = this.outputs.map(({ name }) => name), places = {}) {
     const { graph, device } = this;
     return this.next(() => this.ran(graph, device, feeds, names, places));
   }
@@ -94,7 +77,6 @@ export class Session {
     return result;
   }
 
-  /** A conversation whose keys and values stay on the device, if the bundle was compiled with `--caches`. */
   async caches(batch = 1) {
     const caches = new Caches(this, batch);
     const runs = (feeds, names, length, count) => {
@@ -115,7 +97,7 @@ export class Session {
     const extra = Object.keys(feeds).find((name) => !this.inputs.some((input) => input.name === name));
     if (extra) throw new Error(`the model has no input ${JSON.stringify(extra)}; it has ${list(this.inputs)}`);
     for (const each of [feeds, places].flatMap(Object.values)) await each?.admit?.();
-    const texts = new Texts(this.strings);
+    const texts = new Texts(this.bundle.manifest.strings);
     const tensors = this.inputs.map((input) => held.get(input.name) ?? fed(input, feeds[input.name], texts));
     try {
       const { results, release } = await graph.call(tensors);
@@ -128,11 +110,11 @@ export class Session {
       if (error instanceof Mismatch) throw new Error(this.refusal(tensors));
       graph.reset();
       await device.settle(); // which says better what happened
+      if (error instanceof WebAssembly.RuntimeError) error.message = `${this.bundle.name} fails (${error.message}): compile it anew`;
       throw error;
     }
   }
 
-  /** What a run made, read or left. */
   async found(device, results, names, texts, places) {
     const of = (name) => results[this.outputs.findIndex((output) => output.name === name)];
     const sized = (name) => [of(name).address, product(of(name).dims) * widthOf(of(name).dtype)];
@@ -159,11 +141,6 @@ export class Session {
     }
   }
 
-  /** How often work was submitted to the GPU, bytes were read from it, and bind groups made; zeros on a CPU. */
-  get counts() {
-    return { submits: 0, reads: 0, groups: 0, ...this.device?.queue?.counts, ...this.device?.counts };
-  }
-
   refusal(tensors) {
     const { plans } = this.bundle.manifest.targets[this.target];
     const shapes = tensors.map(({ dims }, k) => `${this.inputs[k].name} [${dims}]`).join(", ");
@@ -171,7 +148,6 @@ export class Session {
     return `${this.bundle.name} is not for ${shapes}; it takes ${accepted}; compile it for other sizes (--size, or sizes)`;
   }
 
-  /** Give all back, after the runs asked for. */
   release() {
     const { device } = this;
     this.device = this.graph = null;
@@ -181,9 +157,10 @@ export class Session {
 
 const list = (ports) => ports.map(({ name }) => JSON.stringify(name)).join(", ");
 
-function fed({ name, type, dims }, tensor, texts) {
-  if (!tensor) throw new Error(`input ${JSON.stringify(name)} (${type}[${dims ?? "?"}]) is missing from the feeds`);
-  if (tensor.type !== type) throw new Error(`input ${JSON.stringify(name)} wants ${type}, not ${tensor.type}`);
+function fed({ name, type, dims }, given, texts) {
+  if (!given) throw new Error(`input ${JSON.stringify(name)} (${type}[${dims ?? "?"}]) is missing from the feeds`);
+  if (given.type !== type) throw new Error(`input ${JSON.stringify(name)} wants ${type}, not ${given.type}`);
+  const tensor = given.buffer ? given : new Tensor(type, given.data ?? [], given.dims); // whoever has made it
   if (dims && dims.length !== tensor.dims.length) {
     throw new Error(`input ${JSON.stringify(name)} wants rank ${dims.length} ([${dims}]), not [${tensor.dims}]`);
   }
@@ -193,8 +170,7 @@ function fed({ name, type, dims }, tensor, texts) {
     }
   });
   if (tensor.buffer) return { address: { chunk: tensor, offset: 0, nbytes: tensor.buffer.size }, dtype: type, dims: tensor.dims };
-  const data = type === "string" ? texts.encode(tensor.data) : tensor.data;
-  return { data, dtype: type, dims: tensor.dims };
+  return { data: type === "string" ? texts.encode(tensor.data) : tensor.data, dtype: type, dims: tensor.dims };
 }
 
 /** Strings by number: those of the model from 0 on, others of a run from -1 down. */

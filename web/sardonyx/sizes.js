@@ -4,7 +4,7 @@ import { widthOf } from "./types.js";
 
 const ALIGNMENT = 256;
 
-const OPERATORS = {
+export const OPERATORS = {
   "+": (a, b) => a + b,
   "*": (a, b) => a * b,
   floordiv: (a, b) => (b ? Math.floor(a / b) : 0),
@@ -46,7 +46,6 @@ export function evaluate(size, symbols) {
   return value;
 }
 
-/** The symbols in a size. */
 export function symbolsOf(size, found = new Set()) {
   if (typeof size === "string") found.add(size);
   else if (Array.isArray(size)) size.slice(1).forEach((operand) => symbolsOf(operand, found));

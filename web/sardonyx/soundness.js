@@ -6,9 +6,9 @@ import { isType, product, widthOf } from "./types.js";
 
 const WIDTHS = [0, 1, 2, 4, 8, 16];
 const NESTED = 32; // functions in functions
-const MOST = 1024; // buffers of a code
+export const MOST = 1024; // buffers of a code
 
-const isCount = (value, end = 2 ** 53) => Number.isInteger(value) && value >= 0 && value < end;
+export const isCount = (value, end = 2 ** 53) => Number.isInteger(value) && value >= 0 && value < end;
 const isText = (value) => typeof value === "string";
 
 export function need(holds, reason) {

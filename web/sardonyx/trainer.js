@@ -1,5 +1,6 @@
 /** What trains a model on this thread: its parameters, sums of gradients and moments, on one device. */
 
+import { Bundle } from "./bundle.js";
 import { Graph, Weights } from "./executor.js";
 import { Session } from "./session.js";
 import { padded } from "./client.js";
@@ -42,8 +43,8 @@ export class Trainer {
         Object.entries(parts).map(([part, { model, updates }]) => {
           const graph = new Graph(plans[part], device);
           check({ ...manifest, weights, model }, { codes: told.codes, plans: plans[part] }, graph);
-          const own = { name, manifest: { targets: { [target]: { plans: plans[part] } } } };
-          return [part, new Part(this, own, graph, model, manifest.strings, updates)];
+          const own = new Bundle(null, { model, strings: manifest.strings, targets: { [target]: { plans: plans[part] } } }, name);
+          return [part, new Part(this, own, graph, updates)];
         }),
       );
     });
@@ -170,8 +171,8 @@ class Whole {
 
 /** A model of a trainer: some of its outputs become parameters, sums or moments, on the device. */
 class Part extends Session {
-  constructor(owner, bundle, graph, model, strings, updates) {
-    super(bundle, owner.target, graph, owner.device, model, strings);
+  constructor(owner, bundle, graph, updates) {
+    super(bundle, owner.target, graph, owner.device);
     this.owner = owner;
     this.updates = Object.entries(updates).map(([name, title]) => [this.outputs.findIndex((output) => output.name === name), title]);
   }

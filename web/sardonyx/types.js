@@ -20,16 +20,9 @@ export const widthOf = (dtype) => arrayOf(dtype).BYTES_PER_ELEMENT;
 
 export const product = (sizes) => sizes.reduce((a, b) => a * b, 1);
 
-/** The bytes of a typed array. */
 export const bytesOf = (array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 
-/**
- * An array with its type and shape.
- *
- *     new Tensor("float32", [1, 2, 3, 4], [2, 2])
- *
- * `data` is a typed array, or any array of numbers (bigints for int64 and uint64, strings for string).
- */
+/** An array with its type and shape. */
 export class Tensor {
   constructor(type, data, dims = [data.length]) {
     if (!isType(type)) {

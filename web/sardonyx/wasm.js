@@ -1,13 +1,11 @@
 /** Processors: one memory, and the module of a bundle on it, which threads share where the page may have them. */
 
-import { Allocator } from "./memory.js";
 import { Crew, maySleep } from "./crew.js";
+import { Memory } from "./memory.js";
 import { instantiate } from "./helper.js";
 import { Trial } from "./trial.js";
 import { bytesOf } from "./types.js";
 
-const PAGE = 1 << 16;
-const MOST_PAGES = 1 << 16;
 const SCRATCH = 1 << 20;
 const STATE = 4; // words; the second says that nobody may sleep
 const HEADER = 4;
@@ -31,9 +29,10 @@ export class WasmDevice {
     this.section = this.told?.section;
     this.isLoaded = !this.told;
     this.threads = modules.length ? threads : 1;
-    const shared = this.threads > 1;
-    this.memory = new WebAssembly.Memory({ initial: 1, maximum: MOST_PAGES, shared });
-    this.allocator = new Allocator(1024, (end) => this.grow(end));
+    this.held = new Set(); // ranges
+    this.home = Memory.take(this.threads > 1, this.held);
+    this.memory = this.home.memory;
+    dropped.register(this, [this.home, this.held], this);
   }
 
   watch = (act) => act();
@@ -42,21 +41,11 @@ export class WasmDevice {
     return this.memory.buffer.byteLength;
   }
 
-  grow(end) {
-    const pages = Math.ceil(end / PAGE) - this.memory.buffer.byteLength / PAGE;
-    try {
-      if (pages > 0) this.memory.grow(pages);
-    } catch {
-      throw new RangeError(`${Math.ceil(end / 2 ** 20)} MiB of memory are more than this page can have`);
-    }
-    return this.memory.buffer.byteLength;
-  }
-
   /** Take the code, whose bytes this may change. */
   async load(binary) {
     const { memory, data, align, table } = this.told;
     binary[memory] = this.threads > 1 ? 3 : 1;
-    const base = data ? this.allocator.allocate(data, align) : 0;
+    const base = data ? this.allocate(data, align).start : 0;
     let module;
     try {
       module = await WebAssembly.compile(binary);
@@ -65,7 +54,7 @@ export class WasmDevice {
       throw new Error(`this browser refuses ${this.section} (${error.message}): compile anew, or have the policy say 'wasm-unsafe-eval'`);
     }
     this.isLoaded = true;
-    this.scratch = this.allocator.allocate(SCRATCH * this.threads);
+    this.scratch = this.allocate(SCRATCH * this.threads).start;
     if (this.threads > 1) this.joining = this.join(module, { table, base }); // weights are loaded meanwhile
   }
 
@@ -82,19 +71,21 @@ export class WasmDevice {
     return this.view;
   }
 
-  allocate(nbytes) {
-    return { start: this.allocator.allocate(nbytes) };
+  allocate(nbytes, align) {
+    const start = this.home.allocate(nbytes, align);
+    this.held.add(start);
+    return { start };
   }
 
   free({ start }) {
-    this.allocator.release(start);
+    this.held.delete(start);
+    this.home.release(start);
   }
 
   write({ chunk, offset }, bytes, at = 0) {
     this.bytes.set(bytes, chunk.start + offset + at);
   }
 
-  /** A copy of bytes. */
   read({ chunk, offset }, nbytes) {
     const start = chunk.start + offset;
     return this.bytes.slice(start, start + nbytes);
@@ -120,7 +111,7 @@ export class WasmDevice {
     const touched = launches.reduce((sum, { addresses }) => sum + addresses.reduce((a, b) => a + b.nbytes, 0), 0);
     const counters = COUNTERS * launches.length;
     const size = STATE + HEADER + words.length;
-    const block = this.allocator.allocate(4 * (size + counters));
+    const { start: block } = this.allocate(4 * (size + counters));
     const end = block + 4 * size;
     const all = [0, Number(!maySleep), 0, 0, this.scratch, block, end, end, ...words, ...Array(counters).fill(0)];
     this.bytes.set(bytesOf(Uint32Array.from(all, (word) => word >>> 0)), block);
@@ -133,7 +124,7 @@ export class WasmDevice {
       this.crew.run(this.exports.run, start);
     };
     const run = () => void (isLarge && this.crew ? trial.run(helped, alone) : alone());
-    return { run, release: () => this.allocator.release(block) };
+    return { run, release: () => this.free({ start: block }) };
   }
 
   /** Nothing fails later here. */
@@ -142,10 +133,16 @@ export class WasmDevice {
   }
 
   close() {
+    const { home, held } = this;
+    dropped.unregister(this);
     this.crew?.close();
-    this.exports = this.memory = this.view = this.crew = null;
+    Promise.resolve(this.joining).finally(() => home.leave(held)); // who joins writes data there
+    this.exports = this.memory = this.home = this.view = this.crew = null;
   }
 }
+
+/** Sessions that nobody holds, nor has released. */
+const dropped = new FinalizationRegistry(([home, held]) => home.leave(held));
 
 /** Whether the engine has a feature: whether it takes a module with one of its instructions. */
 function isThere(feature) {

@@ -3,26 +3,33 @@
 import { Client, padded } from "./client.js";
 import { Gpu } from "./gpu.js";
 import { Work, estimate } from "./queue.js";
+import { OPERATORS } from "./sizes.js";
+import { MOST, isCount, need, sound } from "./soundness.js";
 
 const ALIGNMENT = 256;
 const WORKGROUP = 64;
 const SLICE = 1 << 24; // bytes handed over at once: the browser holds a copy until they are there
 
-const OPERATORS = {
-  add: (a, b) => a + b,
-  sub: (a, b) => a - b,
-  mul: (a, b) => a * b,
-  div: (a, b) => Math.floor(a / b),
-  rem: (a, b) => a % b,
-  min: Math.min,
-  max: Math.max,
-};
+const { "+": add, "*": mul, floordiv: div, mod: rem, min, max } = OPERATORS;
+const EXTENTS = { add, mul, div, rem, min, max, sub: (a, b) => a - b };
 
 /** An extent of a grid: arithmetic on constants and parameters. */
 function extent([operator, , ...details], params) {
   if (operator === "const") return details[0];
   if (operator === "param") return params[details[0]];
-  return OPERATORS[operator](...details.map((part) => extent(part, params)));
+  return EXTENTS[operator](...details.map((part) => extent(part, params)));
+}
+
+/** What a section has, if it can be used for the codes of a manifest. */
+function checked({ shaders, codes }, listed) {
+  listed.forEach(([name, reads, writes], k) => {
+    const [shader, bindings, words, extents, turns, other] = codes[k];
+    const isSize = (size) => typeof extent(size, Array(words).fill(1)) === "number";
+    const isThere = ([number, grid, loops]) => typeof shaders[number] === "string" && [...grid, loops].every(isSize);
+    const isBound = bindings.length === reads + writes && [words, ...bindings].every((number) => isCount(number, MOST));
+    need(isBound && isThere([shader, extents, turns]) && (!other || isThere(other)), `${name} has no shader`);
+  });
+  return { shaders, codes };
 }
 
 export class WebGpuDevice extends Client {
@@ -34,30 +41,29 @@ export class WebGpuDevice extends Client {
     super(gpu);
     this.counts = { groups: 0 };
     this.section = told.section;
-    this.names = told.codes.map(([name]) => name);
     this.isLoaded = false;
   }
 
-  /** Take the code, and compile it. */
   async load(text) {
     const layout = (types) =>
       this.device.createBindGroupLayout({
         entries: types.map((buffer, binding) => ({ binding, visibility: GPUShaderStage.COMPUTE, buffer })),
       });
     const layouts = new Map();
-    const { shaders, codes } = JSON.parse(new TextDecoder().decode(text));
+    const { shaders, codes } = sound(this.section, () => checked(JSON.parse(new TextDecoder().decode(text)), this.listed));
     const made = () => {
       this.params = layout([{ type: "uniform", hasDynamicOffset: true }]);
-      return codes.map(async ([shader, bindings, words, extents, turns, other], k) => {
+      return this.listed.map(async ([label], k) => {
+        const [shader, bindings, , extents, turns, other] = codes[k];
         const [number, grid, loops] = this.gpu.isSoftware && other ? other : [shader, extents, turns];
         const code = shaders[number];
         const count = new Set(bindings).size;
         if (!layouts.has(count)) layouts.set(count, layout(Array(count).fill({ type: "storage" })));
         const bindGroupLayouts = [layouts.get(count), this.params];
-        const module = this.device.createShaderModule({ label: this.names[k], code });
+        const module = this.device.createShaderModule({ label, code });
         const pipeline = await this.device
           .createComputePipelineAsync({
-            label: this.names[k],
+            label,
             layout: this.device.createPipelineLayout({ bindGroupLayouts }),
             compute: { module, entryPoint: "main" },
           })
@@ -66,9 +72,9 @@ export class WebGpuDevice extends Client {
             if (this.gpu.trouble) throw new Error(this.gpu.trouble);
             const { lineNum, message } = messages.find(({ type }) => type === "error") ?? error;
             const line = lineNum ? `, line ${lineNum} (${code.split("\n")[lineNum - 1].trim()})` : "";
-            throw new Error(`the shader ${this.names[k]} does not compile here${line}: ${message}`);
+            throw new Error(`the shader ${label} does not compile here${line}: ${message}`);
           });
-        return { pipeline, layout: bindGroupLayouts[0], bindings, words, grid, loops };
+        return { pipeline, layout: bindGroupLayouts[0], bindings, grid, loops };
       });
     };
     this.codes = await Promise.all(this.watch(made));
@@ -105,7 +111,7 @@ export class WebGpuDevice extends Client {
   bound(launches) {
     const { limits } = this.device;
     const most = limits.maxComputeWorkgroupsPerDimension;
-    const widest = Math.max(16, ...launches.map(({ code }) => 16 * Math.ceil(this.codes[code].words / 4)));
+    const widest = Math.max(16, ...launches.map(({ params }) => padded(4 * params.length, 16)));
     const stride = ALIGNMENT * Math.ceil(widest / ALIGNMENT);
     const table = new Int32Array((launches.length * stride) / 4);
     const dispatches = launches.flatMap(({ code, addresses, params }, k) => {

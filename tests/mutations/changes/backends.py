@@ -29,6 +29,20 @@ PAGES = [
         ("tests/web/test_modules.py",),
     ),
     Mutation(
+        "a session that is released keeps its memory",
+        "web/sardonyx/memory.js",
+        "if (this.users.delete(held)) held",
+        "if (this.users.delete(held)) []",
+        ("tests/web/test_memory.py",),
+    ),
+    Mutation(
+        "a session fetches what others changed after run was called",
+        "web/sardonyx/ort/handler.js",
+        "this.session.graph ? data.slice() : data",
+        "data",
+        ("tests/web/test_ort.py",),
+    ),
+    Mutation(
         "a section that is damaged is used",
         "web/sardonyx/bundle.js",
         "if (sum !== checksum || !isRight)",

@@ -13,6 +13,9 @@ export async function surface() {
   const { probabilities } = await session.run({ image: image() });
   const kept = new Tensor("float32", new Float32Array(10), [1, 10]);
   const results = await session.run({ image: image() }, { probabilities: kept });
+  const changed = image(); // while its run has not begun
+  const soon = another.run({ image: changed });
+  changed.data.fill(7);
   const several = await Promise.all([1, 2, 3].map(() => another.run({ image: image() }, ["probabilities"])));
   await session.release();
   const disposed = image();
@@ -20,7 +23,7 @@ export async function surface() {
   return {
     names: [session.inputNames, session.outputNames],
     metadata: [session.inputMetadata, another.inputMetadata],
-    answers: [probabilities, kept, ...several.map((each) => each.probabilities)].map(({ data }) => [...data]),
+    answers: [probabilities, kept, ...several.map((each) => each.probabilities), (await soon).probabilities].map(({ data }) => [...data]),
     instances: [probabilities instanceof Tensor, results.probabilities === kept],
     location: probabilities.location,
     refusals: [

@@ -37,7 +37,10 @@ export class Handler {
     return mapped(fetches, (name, tensor) => this.into(tensor, results[name], name));
   }
 
-  /** The tensor that a session takes; onnxruntime takes one element in any rank for a scalar. */
+  /**
+   * The tensor that a session takes, of elements that stay as they are if the caller's change: a run begins later. What
+   * a worker is told is copied anyway. onnxruntime takes one element in any rank for a scalar.
+   */
   own(name, tensor) {
     const { type, location, dims } = tensor ?? {};
     if (location === GPU) return placed(tensor, this.gpu, "COPY_SRC", `input '${name}'`);
@@ -47,7 +50,7 @@ export class Handler {
     }
     const data = tensor?.data; // onnxruntime-common up to 1.16 says no location
     if (!type || !data) throw new TypeError(`input '${name}' is no Tensor: make one, new Tensor(type, data, dims)`);
-    const elements = FOURS[type] ? unpacked(type, data, product(dims)) : data;
+    const elements = FOURS[type] ? unpacked(type, data, product(dims)) : this.session.graph ? data.slice() : data;
     return new Own(type, elements, this.ranks.get(name) === 0 && data.length === 1 ? [] : dims);
   }
 
