@@ -354,6 +354,29 @@ def test_sources_change_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(set(found)) == 4
 
 
+def test_a_wheel_says_what_is_the_same_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Pyodide times tell when the wheel was unpacked, anew in each visit of a page."""
+    source, record = tmp_path / "some_backend" / "__init__.py", tmp_path / "sardonyx-1.dist-info" / "RECORD"
+    for file in (source, record):
+        file.parent.mkdir()
+    (tmp_path / "other-1.dist-info").mkdir()
+    source.write_text("a = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(cache, "IN_MEMORY", True)
+
+    def release(text: str, time: int) -> str:
+        record.write_text(text)
+        os.utime(source, (time, time))
+        cache.release.cache_clear()
+        return cache.release(("some_backend",))
+
+    listed = "some_backend/__init__.py,sha256={},5\nother/__init__.py,,\n".format
+    assert release(listed("a"), 1000) == release(listed("a"), 2000)
+    assert release(listed("b"), 1000) != release(listed("a"), 1000)
+    assert release("", 1000) != release("", 2000)
+    cache.release.cache_clear()
+
+
 def test_processes_share_the_cache_at_the_same_time(tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(convolution())

@@ -34,6 +34,19 @@ START = """([script, ...message]) => new Promise((resolve) => {
   worker.onerror = ({ message }) => resolve(message ?? "no worker");
   worker.postMessage(message);
 })"""
+KEPT = """async ([wheel, code]) => {
+  const { loadPyodide } = await import("/pyodide/pyodide.mjs");
+  const pyodide = await loadPyodide({ indexURL: "/pyodide/" });
+  await pyodide.loadPackage(["numpy", new URL(`/wheel/${wheel}`, location).href], { messageCallback() {} });
+  pyodide.FS.mkdir("/kept");
+  pyodide.FS.mount(pyodide.FS.filesystems.IDBFS, {}, "/kept");
+  const synchronize = (isRead) => new Promise((resolve) => pyodide.FS.syncfs(isRead, resolve));
+  await synchronize(true);
+  const compiled = await pyodide.runPythonAsync(code);
+  await synchronize(false);
+  return compiled;
+}"""
+"""A page whose disk is kept in IndexedDB."""
 MODEL = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 
 
@@ -94,3 +107,25 @@ def test_addresses_in_a_worker_that_has_none(chromium: Chromium) -> None:
     assert whole == "image"
     wanted = "InvalidArgument: digits.onnx is relative, and this worker has no address of its own; begin with https://"
     assert relative == f"{wanted}, or with / for a file of {chromium.site.address}"
+
+
+def test_what_was_compiled_is_there_in_the_next_visit(chromium: Chromium) -> None:
+    code = """
+        import os
+        os.environ["XDG_CACHE_HOME"] = "/kept"
+        import numpy as np
+        from pyodide.http import pyfetch
+        from sardonyx import InferenceSession
+        session = InferenceSession(await (await pyfetch("/data/digits.onnx")).bytes())
+        session.run(None, {"image": np.zeros((1, 1, 28, 28), np.float32)})
+        session.compiled
+    """
+    chromium.site.data["digits.onnx"] = MODEL
+    compiled = []
+    with chromium.visitor() as visitor:
+        for _ in range(2):
+            page = visitor.new_page()
+            page.goto("/support/page.html")
+            compiled.append(page.evaluate(KEPT, [chromium.wheel, textwrap.dedent(code)]))
+            page.close()
+    assert compiled == [1, 0]
