@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -70,6 +73,33 @@ def test_what_is_no_model(model: Any) -> None:
         InferenceSession(model)
     with pytest.raises(NoSuchFile, match=r"a\\x00b does not exist"):
         InferenceSession("a\0b")
+
+
+class Answer:
+    """What a page's `fetch` gives."""
+
+    async def bytes(self) -> bytes:
+        return DATA
+
+
+def test_answers_of_a_server() -> None:
+    """As Pyodide's `pyfetch` gives them: bytes that have to be awaited."""
+    with pytest.raises(TypeError, match=r"or bytes, which its bytes\(\) gives$"):
+        InferenceSession(Answer())  # type: ignore[arg-type]
+    coming = Answer().bytes()
+    with pytest.raises(TypeError, match=r"or bytes; `await` gives what it will be$"):
+        InferenceSession(coming)  # type: ignore[arg-type]
+    assert InferenceSession(asyncio.run(coming)).get_inputs()[0].name == "x"
+
+
+def test_copies(session: InferenceSession) -> None:
+    for call in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(
+            TypeError, match=r"cannot be pickled, nor copied in depth: .* keep the model's path or bytes"
+        ):
+            call(session)
+    (y,) = copy.copy(session).run(None, {"x": X})
+    assert y.tolist() == [[-1, -1]]
 
 
 @pytest.mark.parametrize(

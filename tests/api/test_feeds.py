@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 import sardonyx
 from sardonyx import errors
+from sardonyx.api import feeds
 
 CPU = ["CPUExecutionProvider"]
 SIDES = pytest.mark.parametrize("side", [sardonyx, onnxruntime], ids=lambda side: side.__name__)
@@ -64,6 +65,22 @@ def test_lists_that_would_lose_something() -> None:
     session = sardonyx.InferenceSession(identity(TensorProto.INT64), providers=CPU)
     with pytest.raises(errors.InvalidArgument, match="wants int64, not NumPy's float64"):
         session.run(None, {"x": [1.5, 2.0]})
+
+
+def test_numpys_own_integers_where_they_have_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`np.array([1, 2])` in Pyodide, and on boards of 32 bits."""
+    session = sardonyx.InferenceSession(identity(TensorProto.INT64), providers=CPU)
+    array = np.array([1, -2], np.int32)
+    with pytest.raises(errors.InvalidArgument, match="wants int64, not NumPy's int32"):
+        session.run(None, {"x": array})
+    monkeypatch.setattr(feeds, "OWN", np.dtype(np.int32))
+    (y,) = session.run(None, {"x": array})
+    assert y.dtype == np.int64
+    assert y.tolist() == [1, -2]
+    with pytest.raises(errors.InvalidArgument, match="wants int64, not NumPy's int16"):
+        session.run(None, {"x": array.astype(np.int16)})
+    others = sardonyx.InferenceSession(identity(TensorProto.INT32), providers=CPU)
+    assert others.run(None, {"x": array})[0].dtype == np.int32
 
 
 @SIDES

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import sardonyx
+from sardonyx.cli import main
 from sardonyx.common import cache
 from sardonyx.compiler.compile import Compiler
 from sardonyx.demo import assets
@@ -352,6 +354,53 @@ def test_sources_change_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         cache.release.cache_clear()
         found.append(cache.release(("some_backend",)))
     assert len(set(found)) == 4
+
+
+def test_a_wheel_says_what_is_the_same_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Pyodide times tell when the wheel was unpacked, anew in each visit of a page."""
+    source, record = tmp_path / "some_backend" / "__init__.py", tmp_path / "sardonyx-1.dist-info" / "RECORD"
+    for file in (source, record):
+        file.parent.mkdir()
+    (tmp_path / "other-1.dist-info").mkdir()
+    source.write_text("a = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(cache, "IN_MEMORY", True)
+
+    def release(text: str, time: int) -> str:
+        record.write_text(text)
+        os.utime(source, (time, time))
+        cache.release.cache_clear()
+        return cache.release(("some_backend",))
+
+    listed = "some_backend/__init__.py,sha256={},5\nother/__init__.py,,\n".format
+    assert release(listed("a"), 1000) == release(listed("a"), 2000)
+    assert release(listed("b"), 1000) != release(listed("a"), 1000)
+    assert release("", 1000) != release("", 2000)
+    cache.release.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["digits.onnx", "digits.sdx"])
+def test_in_memory_a_model_is_opened_once(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In JupyterLite the page hands over the whole file each time."""
+    path = tmp_path / name
+    digits = assets() / "digits.onnx"
+    path.write_bytes(digits.read_bytes())
+    if path.suffix == ".sdx":
+        assert main(["compile", str(digits), "--output", str(path), "--shape", "image=1x1x28x28"]) == 0
+    opened, plain = [], open
+
+    def counted(file: Any, *arguments: Any, **named: Any) -> Any:
+        opened.append(file)
+        return plain(file, *arguments, **named)
+
+    monkeypatch.setattr(cache, "IN_MEMORY", True)
+    monkeypatch.setattr("builtins.open", counted)
+    image = np.zeros((1, 1, 28, 28), np.float32)
+    (found,) = sardonyx.InferenceSession(str(path)).run(None, {"image": image})
+    monkeypatch.undo()
+    assert opened.count(str(path)) == 1
+    (wanted,) = onnxruntime.InferenceSession(digits).run(None, {"image": image})
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_processes_share_the_cache_at_the_same_time(tmp_path: Path, folder: Path) -> None:

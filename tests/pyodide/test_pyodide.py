@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from onnx import parser
 
 from tests.support import lines_from_pyodide, require, run_in_pyodide
 
@@ -29,6 +30,19 @@ def test_imports_beside_numpy() -> None:
         "NumpyExecutionProvider WasmExecutionProvider WebGpuExecutionProvider",
         "CPUExecutionProvider WasmExecutionProvider NumpyExecutionProvider",  # Node has no WebGPU
     ]
+
+
+def test_numpys_own_integers_are_fed_where_int64_is_wanted() -> None:
+    text = '<ir_version: 10, opset_import: ["": 21]> g (int64[N] x, int64 n) => (int64[N] y) { y = Add(x, n) }'
+    code = """
+        import numpy as np
+        from sardonyx import InferenceSession
+        for provider in ("WasmExecutionProvider", "NumpyExecutionProvider"):
+            session = InferenceSession("add.onnx", providers=[provider])
+            print(*session.run(None, {"x": np.array([1, 2]), "n": np.array(2**31 - 1)})[0])
+    """
+    printed = run_in_pyodide(code, {"add.onnx": parser.parse_model(text).SerializeToString()})
+    assert printed.split() == 2 * ["2147483648", "2147483649"]
 
 
 def test_files_and_numpy_arithmetic() -> None:

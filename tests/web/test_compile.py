@@ -274,8 +274,9 @@ def test_from_url(chromium: Chromium, tmp_path: Path) -> None:
     (wanted,) = onnxruntime.InferenceSession(model).run(None, dict(feeds))
     assert printed[0] == printed[1] == " ".join(map(str, [*wanted.argmax(1), len(model), len(model)]))
     assert printed[2] == f"{chromium.site.address}/data/digits.onnx"
-    assert printed[3] == "Fail /data/absent.onnx: the server answers 404 Not Found"
+    assert printed[3] == f"Fail {chromium.site.address}/data/absent.onnx: the server answers 404 Not Found"
     assert printed[4].startswith("Fail http://127.0.0.1:9/x.onnx cannot be fetched: ")
+    assert printed[4].endswith("; a file of another site comes only if that site allows it (CORS)")
 
 
 def test_onnxruntime_webs_interface_compiles_where_it_may(chromium: Chromium) -> None:

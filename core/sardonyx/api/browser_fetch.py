@@ -14,15 +14,15 @@ NAME = "sardonyx models"
 
 
 async def fetch(url: str, progress: Progress | None = None) -> memoryview:
-    """The bytes at `url`, which may be relative to the page. Raises Fail where the server does not give all of them."""
+    """The bytes at `url`, which may be relative to the page, in a worker to the worker's script.
+
+    Raises Fail where the server does not give all of them, InvalidArgument for what is no address of the web.
+    """
     import js
     from pyodide.ffi import JsException, to_js
 
     place = getattr(js, "location", None)  # Node has none
-    document = getattr(js, "document", None)
-    if place is None and not url.startswith(("http://", "https://")):
-        raise InvalidArgument(f"{url} is no address of the web; InferenceSession(path) opens files")
-    address = js.URL.new(url, document.baseURI if document else place.href if place else url)
+    address = _address(url, place)
     store = await _store()
     copy = await store.match(address.href) if store else None
     is_own = place is not None and address.origin == place.origin  # elsewhere these headers need permission
@@ -31,21 +31,41 @@ async def fetch(url: str, progress: Progress | None = None) -> memoryview:
         response = await js.fetch(address.href, headers=to_js(conditions, dict_converter=js.Object.fromEntries))
     except JsException as error:
         if copy:
-            return await _read(copy, url, progress)
-        raise Fail(f"{url} cannot be fetched: {error.message}") from None
+            return await _read(copy, address.href, progress)
+        other = "" if is_own else "; a file of another site comes only if that site allows it (CORS)"
+        raise Fail(f"{address.href} cannot be fetched: {error.message}{other}") from None
     if copy and (response.status == 304 or _same(copy.headers, response.headers)):
         if response.body:
             response.body.cancel()
-        return await _read(copy, url, progress)
+        return await _read(copy, address.href, progress)
     if not response.ok:
-        raise Fail(f"{url}: the server answers {response.status} {response.statusText}")
+        raise Fail(f"{address.href}: the server answers {response.status} {response.statusText}")
     if not store:
-        return await _read(response, url, progress)
+        return await _read(response, address.href, progress)
     storing = store.put(address.href, response.clone())
-    data = await _read(response, url, progress)
+    data = await _read(response, address.href, progress)
     with suppress(JsException):  # a disk that is full
         await storing
     return data
+
+
+def _address(url: str, place: Any) -> Any:
+    """The whole address; of a worker that was made of a blob, as PyScript's are, the site alone is known."""
+    import js
+
+    is_whole = url.startswith(("http://", "https://"))
+    if place is None and not is_whole:
+        raise InvalidArgument(f"{url} is no address of the web; InferenceSession(path) opens files")
+    document = getattr(js, "document", None)
+    base = document.baseURI if document else place.href if place else url
+    if base.startswith("blob:"):
+        base = place.origin
+        if not is_whole and not url.startswith("/"):
+            raise InvalidArgument(
+                f"{url} is relative, and this worker has no address of its own; begin with https://, or with / for a "
+                f"file of {base}"
+            )
+    return js.URL.new(url, base)
 
 
 async def _store() -> Any:

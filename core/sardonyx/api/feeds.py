@@ -19,6 +19,10 @@ from sardonyx.model.ir import OptionalType, SparseTensorType, TensorType, Value
 from sardonyx.model.structure import Cached, Nested, arrange, type_name
 from sardonyx.runtime.handles import Feed, Handle
 
+OWN = np.dtype(np.int_)
+"""NumPy's own integer, which has 32 bits in Pyodide and on boards of 32 bits: there `np.array([1, 2])` is no int64, so
+what was written for 64 bits feeds it where int64 is wanted."""
+
 
 def fed_to(inputs: Sequence[Value], feed: Mapping[str, Any]) -> list[Nested[Feed]]:
     """What is fed to each input, checked against its declared type."""
@@ -75,6 +79,8 @@ def _tensor(name: str, kind: TensorType, given: Any) -> Feed:
         array = inward(array, want)
     elif want is not None and isinstance(given, (list, tuple, int, float)):
         array = _numbers(name, array, want)
+    elif want is dtypes.int64 and array.dtype == OWN:
+        array = array.astype(np.int64)
     stored = object if want is dtypes.string else want.storage if want else None
     if want is not None and array.dtype != stored:
         raise InvalidArgument(f"input {name!r} wants {want.onnx_name}, not NumPy's {array.dtype}; use astype")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sardonyx.api.assignment import OrtEpAssignedSubgraph, assigned
 from sardonyx.api.execution_providers import ExecutionProviders
@@ -38,13 +38,13 @@ class LoadedModel:
 
     def __init__(
         self,
-        given: Any,
+        source: Source,
         options: SessionOptions,
         disabled: Sequence[str],
         providers: ExecutionProviders,
         profiling: Profiling,
     ) -> None:
-        self._source = Source(given, options.changes)
+        self._source = source
         self._options = options
         self._disabled = disabled
         self._providers = providers

@@ -24,7 +24,7 @@ from sardonyx.errors import DeviceLost, InvalidArgument, MustAwait
 from sardonyx.model.structure import TENSOR, Form, form, leaves
 from sardonyx.plans.bundle.recall import open_bundle
 from sardonyx.plans.plan import Plan
-from sardonyx.plans.plan_cache import StalePlanError
+from sardonyx.plans.plan_cache import Source, StalePlanError
 from sardonyx.runtime.budget import OverLimitError
 from sardonyx.runtime.frames import GuardError
 from sardonyx.runtime.handles import Feed, downloaded
@@ -57,11 +57,12 @@ class Runner:
         self._shapes: list[tuple[int, ...]] | None = None
         self.profiling = Profiling(options)
         self._lock = threading.Lock()
-        bundle = open_bundle(given)
+        source = Source(given, options.changes)
+        bundle = open_bundle(given, source.held())
         with paused():
             self.providers = ExecutionProviders(options, names, provider_options, strict)
             self.model: LoadedModel | LoadedBundle = (
-                LoadedModel(given, options, disabled, self.providers, self.profiling)
+                LoadedModel(source, options, disabled, self.providers, self.profiling)
                 if bundle is None
                 else LoadedBundle(bundle, self.providers)
             )

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Self, TypeAlias, TypeVar, overload
+from typing import Any, NoReturn, Self, TypeAlias, TypeVar, overload
 
 from sardonyx.api import ort_config
+from sardonyx.api.arguments import check, check_model
 from sardonyx.api.assignment import OrtEpAssignedSubgraph
 from sardonyx.api.caches import Caches
 from sardonyx.api.capi.wrapper import SessionWrapper
@@ -24,7 +25,7 @@ from sardonyx.common import debug
 from sardonyx.common.memory import MemoryReport
 from sardonyx.common.record import replace
 from sardonyx.common.termination import governed, is_governed, loading
-from sardonyx.errors import DeviceLost, EngineError, EPFail, Fail, InvalidArgument, NoSuchFile
+from sardonyx.errors import DeviceLost, EngineError, EPFail, Fail, InvalidArgument
 from sardonyx.model.metadata import ModelMetadata
 from sardonyx.plans.plan import Plan
 from sardonyx.providers import registry
@@ -32,8 +33,6 @@ from sardonyx.providers import registry
 T = TypeVar("T")
 SHRINK = "memory.enable_memory_arena_shrinkage"
 RECORD = "session.record_ep_graph_assignment_info"
-BYTES = ("getvalue", "read", "SerializeToString", "to_py")
-"""The methods by which files in memory, files, models of `onnx` and a page's arrays give bytes."""
 Callback: TypeAlias = Callable[[list[Any], Any, str], Any]
 """What `run_async` calls with the results, the user's data, and what went wrong or ""."""
 
@@ -63,7 +62,8 @@ class InferenceSession:
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        _refuse_others(path_or_bytes, sess_options)
+        check(sess_options, (SessionOptions, type(None)), "sess_options")
+        check_model(path_or_bytes)
         wanted = kwargs.get("read_config_from_model")
         self._options = ort_config.of_model(sess_options or SessionOptions(), path_or_bytes, wanted)
         self._path_or_bytes = path_or_bytes
@@ -73,6 +73,17 @@ class InferenceSession:
         """Held while the session gets another runner."""
         with loading(self._options.loading):
             self._runner = self._new_runner(providers, provider_options, strict=not self._falls_back)
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError(
+            "an InferenceSession cannot be pickled, nor copied in depth: its memory and code belong to this process; "
+            "keep the model's path or bytes, and make a session of them where it is to run"
+        )
 
     @classmethod
     async def from_url(
@@ -85,7 +96,7 @@ class InferenceSession:
         progress: Callable[[int, int], object] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """A session for the model, or bundle, at an address, relative to the page where there is one.
+        """A session for the model, or bundle, at an address, relative to the page, in a worker to the worker's script.
 
         `progress(loaded, total)` hears of bytes, `total` being 0 where the server does not say. A copy is kept, and
         fetched anew when the server has another (`sardonyx.api.download`). Raises Fail where it cannot be fetched.
@@ -111,7 +122,7 @@ class InferenceSession:
         """
         self.check_outputs(output_names)
         if run_options is not None:
-            _check(run_options, RunOptions, "run_options")
+            check(run_options, RunOptions, "run_options")
             input_feed = run_options.adapted(input_feed)
         if run_options is None and not is_governed():
             results = self._surviving(lambda runner: runner.run(input_feed))
@@ -267,7 +278,7 @@ class InferenceSession:
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
         """Run for the inputs that are bound; what is bound of the outputs is there afterwards."""
-        _check(iobinding, IOBinding, "iobinding")
+        check(iobinding, IOBinding, "iobinding")
         if not iobinding.targets:
             raise InvalidArgument("no output is bound")
         iobinding.results = self.run_bound(iobinding.inputs, iobinding.targets, run_options)
@@ -459,34 +470,3 @@ class InferenceSession:
 
     def get_profiling_start_time_ns(self) -> int:
         return self._runner.profiling.start
-
-
-def _refuse_others(given: Any, options: Any) -> None:
-    """Raises TypeError, as onnxruntime, where a model is no path and no bytes; NoSuchFile for what is never a path."""
-    _check(options, (SessionOptions, type(None)), "sess_options")
-    if isinstance(given, (str, os.PathLike)):
-        if "\0" in str(os.fspath(given)):
-            raise NoSuchFile(f"{os.fspath(given)} does not exist: no path has a zero in it")
-        return
-    try:
-        memoryview(given)
-    except TypeError:
-        raise TypeError(_no_model(given)) from None
-
-
-def _no_model(given: object) -> str:
-    """What is wrong with something that is no model, and what would be one.
-
-    >>> import io
-    >>> _no_model(io.BytesIO())
-    "Unable to load from type '<class '_io.BytesIO'>': a model is a path, or bytes, which its getvalue() gives"
-    """
-    way = next((f", which its {name}() gives" for name in BYTES if hasattr(given, name)), "")
-    return f"Unable to load from type '{type(given)}': a model is a path, or bytes{way}"
-
-
-def _check(given: Any, wanted: type | tuple[type, ...], name: str) -> None:
-    """Raises TypeError where an argument is of another class."""
-    if not isinstance(given, wanted):
-        first = wanted[0] if isinstance(wanted, tuple) else wanted
-        raise TypeError(f"{name}: give a {first.__name__}, not a {type(given).__name__}")

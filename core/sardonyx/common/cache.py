@@ -115,9 +115,22 @@ def release(packages: Sequence[str]) -> str:
     for package in packages:
         spec = find_spec(package)
         for folder in spec.submodule_search_locations or () if spec else ():
+            known = _recorded(folder) if IN_MEMORY else {}
             for name, size, time in sorted(_sources(folder)):
-                digest.update(f"{name} {size} {time}\n".encode())
+                digest.update(f"{name} {size} {known.get(name, time)}\n".encode())
     return digest.hexdigest()
+
+
+def _recorded(folder: str) -> dict[str, str]:
+    """A wheel's own digests of a package's files; where the disk is memory, times tell when it was unpacked."""
+    site, package = os.path.split(folder)
+    lists = [os.path.join(site, name, "RECORD") for name in os.listdir(site) if name.endswith(".dist-info")]
+    for path in sorted(lists, key=lambda path: not os.path.basename(os.path.dirname(path)).startswith("sardonyx")):
+        with suppress(OSError), open(path, encoding="utf-8") as file:
+            rows = [line.rstrip().split(",", 1) for line in file if line.startswith(f"{package}/")]
+            if rows:
+                return {os.path.join(site, name): told for name, told in rows}
+    return {}
 
 
 def _sources(folder: str) -> list[tuple[str, int, int]]:

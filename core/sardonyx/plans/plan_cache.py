@@ -79,6 +79,13 @@ class Source:
         """The files that were read, by location, "" being the model's own, as they were; None if one is in flux, or
         the session gives other data."""
 
+    def held(self) -> BytesLike | None:
+        """The model's own file, read once for all: where the disk is memory, a host may fetch a file each time it is
+        opened, as JupyterLite does. None elsewhere, and where there is no such file."""
+        if cache.IN_MEMORY and self._path is not None and os.path.isfile(self._path):
+            self._files.model = open_file(self._path)
+        return self._files.model
+
     def read(self) -> Model:
         from sardonyx.model.serde.reader import read  # which nobody needs who finds plans
 

@@ -15,6 +15,7 @@ from sardonyx.common.strings import StringTable
 from sardonyx.errors import InvalidArgument, UnsoundError
 from sardonyx.model.ir import TensorType, Value
 from sardonyx.model.serde.source import open_file
+from sardonyx.model.serde.wire import BytesLike
 from sardonyx.plans.bundle.format import MAGIC, Bundle, is_bundle
 from sardonyx.plans.bundle.stored import load
 from sardonyx.plans.plan import Port
@@ -31,11 +32,15 @@ _sound: deque[tuple[bytes, str]] = deque(maxlen=64)
 Chosen = tuple[Provider, Mapping[str, str]]
 
 
-def open_bundle(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Bundle | None:
-    """The bundle at a path or in memory, None if it is something else."""
+def open_bundle(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview, held: BytesLike | None = None
+) -> Bundle | None:
+    """The bundle at a path or in memory, None if it is something else; `held` is what lies there, if it was read."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = memoryview(source).cast("B")
         return Bundle(data) if is_bundle(data) else None
+    if held is not None:
+        return Bundle(memoryview(held), os.fspath(source)) if is_bundle(memoryview(held)) else None
     if not os.path.isfile(source):  # opening a pipe would wait
         return None
     try:
