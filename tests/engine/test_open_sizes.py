@@ -473,3 +473,51 @@ def test_whether_anything_was_found_has_plans_for_both(target: str) -> None:
     for x in (floats(3, 4), -np.abs(floats(3, 4)), np.abs(floats(1, 4)), floats(0, 4)):
         found, wanted = session.run(None, {"x": x, "w": w})[0], reference.run(None, {"x": x, "w": w})[0]
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+AGREED = model(
+    """g (float[N, 3] x, float[3] w) => (float[1, K, 3] y, float[M] z) {
+        weighed = MatMul (x, w)
+        zero = Constant <value_float = 0.0> ()
+        isLarge = Greater (weighed, zero)
+        found = NonZero (isLarge)
+        first = Constant <value_ints = [0]> ()
+        places = Squeeze (found, first)
+        rows = Gather (x, places)
+        ones = Cast <to = 7> (isLarge)
+        counted = ReduceSum <keepdims = 1> (ones)
+        one = Constant <value_ints = [1]> ()
+        three = Constant <value_ints = [3]> ()
+        shape = Concat <axis = 0> (one, counted, three)
+        y = Reshape (rows, shape)
+        begin = Constant <value_int = 0> ()
+        step = Constant <value_int = 1> ()
+        limit = Squeeze (counted)
+        range = Range (begin, limit, step)
+        numbers = Cast <to = 1> (range)
+        some = MatMul (rows, w)
+        z = Add (some, numbers)
+    }"""
+)
+"""What was found, and how much that is counted to be, are two numbers that only the run tells."""
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_what_the_run_tells_agrees(provider: str) -> None:
+    require_provider(provider)
+    session = sardonyx.InferenceSession(AGREED, providers=[provider])
+    assert_agreed(session)
+    assert not any(plan.is_beginning for plan in session.plans)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_the_run_tells_agrees_in_a_bundle(target: str) -> None:
+    assert_agreed(session_of(AGREED, target))
+
+
+def assert_agreed(session: sardonyx.InferenceSession) -> None:
+    reference = onnxruntime.InferenceSession(AGREED)
+    for rows in (5, 9, 2, 40):
+        feeds = {"x": floats(rows, 3), "w": np.ones(3, np.float32)}
+        for found, wanted in zip(session.run(None, feeds), reference.run(None, feeds), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5)

@@ -110,6 +110,8 @@ class CompiledGraph:
                     results, executor, frame = self._call(executor, feeds, start, strings, symbols, lent, turns)
                 except GuardError as error:
                     refused.append(error)
+                    if executor.plan.is_beginning:
+                        self._drop(executor)
                 else:
                     self._touch(executor)
                     return results, executor.plan, partial(executor.release, frame)
@@ -221,6 +223,11 @@ class CompiledGraph:
         for executor in self.executors[:1]:
             return executor.rerun(feed, table, is_open)
         return None
+
+    def _drop(self, executor: Executor) -> None:
+        with self._lock:
+            if executor in self.executors:
+                self.executors.remove(executor)
 
     def forget(self) -> None:
         """Have no plans."""
