@@ -107,7 +107,8 @@ class ConcatFromSequence(SequenceOperator, since=11):
     def expand(self, items: AnyItems) -> Array:
         if isinstance(items, Stack):
             return stack.joined(items, self.axis, bool(self.new_axis))
-        if isinstance(items, Ragged) and not self.new_axis and self.axis in (items.axis, items.axis - items.tensor.rank):
+        rank = items.tensor.rank if isinstance(items, Ragged) else 0
+        if isinstance(items, Ragged) and not self.new_axis and self.axis in (items.axis, items.axis - rank):
             return items.tensor
         elements: Items = stack.unstacked(items)
         if not elements:
