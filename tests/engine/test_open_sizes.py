@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 
 import sardonyx
-from sardonyx.errors import InvalidArgument
+from sardonyx.errors import InvalidArgument, RuntimeException
 from sardonyx.plans.bundle import Bundle
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS, require_provider
@@ -521,3 +521,44 @@ def assert_agreed(session: sardonyx.InferenceSession) -> None:
         feeds = {"x": floats(rows, 3), "w": np.ones(3, np.float32)}
         for found, wanted in zip(session.run(None, feeds), reference.run(None, feeds), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+MASKED = model(
+    """g (float[B, 2, S, 8] q, float[B, 2, T, 8] k, float[B, 2, T, 8] v, int64[B, 1, 1, U] mask)
+        => (float[B, 2, S, 8] y) {
+        turned = Transpose <perm = [0, 1, 3, 2]> (k)
+        products = MatMul (q, turned)
+        root = Constant <value_float = 2.5> ()
+        scaled = Div (products, root)
+        bounds = Constant <value_float = -10000.0> ()
+        hidden = Cast <to = 1> (mask)
+        finite = Mul (hidden, bounds)
+        scores = Add (scaled, finite)
+        powers = Softmax <axis = -1> (scores)
+        y = MatMul (powers, v)
+    }"""
+)
+"""Attention whose mask has a name of its own for the keys."""
+
+
+def masked(batches: int, queries: int, keys: int) -> dict[str, np.ndarray]:
+    shapes = {"q": (batches, 2, queries, 8), "k": (batches, 2, keys, 8), "v": (batches, 2, keys, 8)}
+    mask = (np.arange(keys) > np.arange(batches)[:, None]).astype(np.int64)
+    return {name: floats(*shape) for name, shape in shapes.items()} | {"mask": mask.reshape(batches, 1, 1, keys)}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_mask_with_a_name_of_its_own(target: str) -> None:
+    session, reference = session_of(MASKED, target), onnxruntime.InferenceSession(MASKED)
+    for sizes in ((2, 3, 5), (1, 3, 5), (3, 2, 1), (1, 1, 1), (4, 1, 9)):
+        feeds = masked(*sizes)
+        np.testing.assert_allclose(session.run(None, feeds)[0], reference.run(None, feeds)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_one_key_and_a_mask_of_several(provider: str) -> None:
+    require_provider(provider)
+    session = sardonyx.InferenceSession(MASKED, providers=[provider])
+    feeds = masked(2, 3, 1) | {"mask": np.zeros((2, 1, 1, 4), np.int64)}
+    with pytest.raises(RuntimeException, match=r"\[2,2,3,1\] are scores of 1 keys, and a mask or bias is of 4"):
+        session.run(None, feeds)
