@@ -24,7 +24,6 @@ from sardonyx.model.structure import TENSOR
 from sardonyx.passes.changes import change
 from sardonyx.passes.narrow import Narrowing
 from sardonyx.passes.pipeline import prepare
-from sardonyx.passes.singles import has_doubles, use_singles
 from sardonyx.plans.acceptance import accepted
 from sardonyx.plans.bundle import format
 from sardonyx.plans.bundle.format import Content
@@ -194,18 +193,16 @@ class _Maker:
             **({"training": stored} if stored else {}),
         }, sections
 
-    def _plans(
-        self, bundler: Bundler, name: str, given: OpenInputs, in_singles: bool = False
-    ) -> list[tuple[Plan, str]]:
+    def _plans(self, bundler: Bundler, name: str, given: OpenInputs, is_narrow: bool = False) -> list[tuple[Plan, str]]:
         """The plans of a model for these inputs, and what they accept.
 
-        What is float64 within the model is float32 `in_singles`, as it is where the target has no float64 and needs it.
+        With `is_narrow`, element types that the target has are in place of those that it lacks.
         """
         integers = bundler.provider.prefers_integers
         graph = prepare(given.model, self._options, (), integers).graph
         self._narrowing.apply(graph)
-        if in_singles:
-            use_singles(graph)
+        if is_narrow:
+            bundler.narrow(graph)
         compiler = Compiler(graph, [bundler.provider, registry.load(registry.NUMPY)], self._names, narrow=True)
         fed = [value for value in compiler.inputs if value.name not in self._state]
         if name not in self._facts:
@@ -217,9 +214,8 @@ class _Maker:
         sizes = OpenSizes(compiler.inputs, given.ranks, held)
         cases = Cases(compiler, sizes, given.typical, sizes.in_symbols(given.relations), given.values)
         plans = cases.make()
-        lacks = not bundler.provider.supports("cast", [dtypes.float32], [dtypes.float64], {})
-        if lacks and not in_singles and any(map(foreign, plans)) and has_doubles(graph):
-            return self._plans(bundler, name, given, in_singles=True)
+        if not is_narrow and any(map(foreign, plans)) and bundler.narrow(graph):
+            return self._plans(bundler, name, given, is_narrow=True)
         for value, outline in zip(compiler.graph.outputs, plans[0].results, strict=True):
             if outline != TENSOR:
                 raise NotImplemented(f"output {value.name!r} is a {value.type}; bundles give tensors")

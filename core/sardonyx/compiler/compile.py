@@ -144,8 +144,8 @@ class Compiler:
         """The equations of the graph, and which input axes its symbols stand for.
 
         `relations` are symbols that others tell: what the graph forces is added. Where the graph makes no sense with
-        what was guessed of numbers that only the run tells, others are tried; if a call with these feeds waits for the
-        plan (`is_called`), the trace ends there, and running it tells the numbers. Where the sizes of the feeds were
+        what was guessed of numbers that only the run tells, others are tried; if a call waits for the plan
+        (`is_called`), the trace ends there, and running it tells them. Where the sizes of the feeds were
         made up, it raises UnsettledError for what it would `force` of them.
         """
         relations = {} if relations is None else relations

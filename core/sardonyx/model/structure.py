@@ -66,7 +66,7 @@ class Stack(Generic[T]):
 class Ragged(Generic[T]):
     """A sequence of tensors that differ in size along `axis` alone: `tensor` has them joined there.
 
-    `lengths`, a vector of int64, has the size of each. As of a `Stack`, only the run may tell how many there are.
+    `lengths`, a vector of int64, has the size of each.
     """
 
     tensor: T

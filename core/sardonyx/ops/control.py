@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -80,9 +79,15 @@ class Loop(ControlFlow):
         condition = None if condition is None else p.reshape(condition, ())
         appended = self._appended(carried)
         for some in (appended, [k for k in appended if not isinstance(carried[k], Array)]):
-            if some and not self._is_structured(carried, some):
-                with suppress(_OtherShapeError):
-                    return self._collect(trips, condition, carried, some, trips is None or trips.value is None)
+            ragged: dict[int, Ragged[Array]] = {}
+            while some and not self._is_structured(carried, some):
+                try:
+                    return self._collect(trips, condition, carried, some, ragged)
+                except _OtherShapeError as other:
+                    start = other.start() if trips is None or trips.value is None else None
+                    if start is None or carried[other.number] != ():
+                        break
+                    ragged[other.number] = start
         if self._is_structured(carried, ()):
             return self._unroll(trips, condition, carried)
         return loop(trips, condition, carried, self._turn)
@@ -133,30 +138,12 @@ class Loop(ControlFlow):
         condition: Array | None,
         carried: Sequence[Any],
         appended: Sequence[int],
-        is_open: bool,
+        ragged: Mapping[int, Ragged[Array]],
     ) -> list[Any]:
         """The results of the loop where what its turns append to carried values of these numbers are scan outputs.
 
-        If `is_open`, what differs along one axis is joined instead. Raises _OtherShapeError where shapes differ else.
+        What is appended to `ragged` ones is joined to their tensors. Raises _OtherShapeError where shapes differ.
         """
-        ragged: dict[int, Ragged[Array]] = {}
-        while True:
-            try:
-                return self._collected(trips, condition, carried, appended, ragged)
-            except _OtherShapeError as other:
-                if not is_open or carried[other.number] != () or (start := other.start()) is None:
-                    raise
-                ragged[other.number] = start
-
-    def _collected(
-        self,
-        trips: Array | None,
-        condition: Array | None,
-        carried: Sequence[Any],
-        appended: Sequence[int],
-        ragged: Mapping[int, Ragged[Array]],
-    ) -> list[Any]:
-        """As `_collect`, with what sequences that are `ragged` begin with."""
         trace = active_trace()
         outside = set(trace.guards.hints) if trace is not None else set()
         kept = [k for k in range(len(carried)) if k not in appended]

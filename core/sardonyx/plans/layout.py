@@ -58,7 +58,7 @@ def extent(lifetimes: list[Lifetime]) -> int:
 def _first_fit(lifetimes: list[Lifetime]) -> tuple[list[int], int]:
     """The buffers from the lowest one to the highest one, and where the last one ends.
 
-    The largest ones are placed first, each where there is room for it beside those that live at the same time.
+    The largest ones are placed first, each where those that live at the same time leave room.
     """
     count = len(lifetimes)
     firsts, lasts, begins, ends = np.zeros((4, count + 1), np.int64)

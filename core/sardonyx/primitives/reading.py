@@ -85,14 +85,10 @@ def _told_by(trace: Trace, array: Array, number: int, depth: int = TOLD_DEPTH) -
     if depth and (name in MOVES or (name == "elementwise" and params["function"] in POLYNOMIAL | CHOICES)):
         parts = [_told_by(trace, x, number, depth - 1) for x in equation.inputs]
         told = {x for part in parts if part is not None for x in part}
-        if None not in parts and _unread(trace, told) < number:
+        unread = [x for x in told if x not in trace.reads and x.equation is not None]
+        if None not in parts and sum(int(x.size) for x in unread) < number:
             return told
     return {array} if array.size < number and array.dtype is not dtypes.bool_ else None
-
-
-def _unread(trace: Trace, arrays: Collection[Array]) -> int:
-    """How many elements nobody has read of these Arrays, but for those of inputs."""
-    return sum(int(x.size) for x in arrays if x not in trace.reads and x.equation is not None)
 
 
 def _symbolic(trace: Trace, array: Array, told: Collection[Array]) -> Array:

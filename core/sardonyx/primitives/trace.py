@@ -110,10 +110,9 @@ class Trace:
         ]
 
     def equalled(self) -> dict[str, int]:
-        """Another number for a guess, for which the sizes are equal that were last found not to be; nothing if none is.
+        """Another number for the latest guess that has one for which sizes are equal that were last found not to be.
 
-        The later a symbol is, the sooner it changes: others rest on the earlier ones. What elements of inputs tell, and
-        whether a condition holds, stays as it is.
+        What elements of inputs tell, and whether a condition holds, stays as it is.
         """
         kept = {
             str(item)
@@ -135,8 +134,8 @@ class Trace:
         return {}
 
     def end_where_it_is(self) -> bool:
-        """Whether there are guesses whose numbers what is recorded so far tells: then that is all, and a guard that
-        never holds has whoever runs it trace anew with these numbers."""
+        """Whether what is recorded tells numbers that were guessed: then that is all, and a guard that never holds has
+        whoever runs it trace anew with these."""
         told = [symbol(name) for name in self.guesses if name in self.fresh]
         if not told:
             return False

@@ -111,7 +111,8 @@ class CompiledGraph:
                 except GuardError as error:
                     refused.append(error)
                     if executor.plan.is_beginning:
-                        self._drop(executor)
+                        with self._lock, suppress(ValueError):
+                            self.executors.remove(executor)
                 else:
                     self._touch(executor)
                     return results, executor.plan, partial(executor.release, frame)
@@ -223,11 +224,6 @@ class CompiledGraph:
         for executor in self.executors[:1]:
             return executor.rerun(feed, table, is_open)
         return None
-
-    def _drop(self, executor: Executor) -> None:
-        with self._lock:
-            if executor in self.executors:
-                self.executors.remove(executor)
 
     def forget(self) -> None:
         """Have no plans."""

@@ -20,11 +20,10 @@ class Ranges(dict["Atom", "tuple[Poly, Poly]"]):
     """Inclusive lower and upper bounds of index variables, and of functions of them where more is known than can be
     seen; every other symbol is a size, at least 0.
 
-    `followed` are bounds of functions that follow from them: without these, quotients of quotients would be asked for
-    as often as two to the power of how deep they are.
+    `followed` are bounds of functions that follow from them: quotients of quotients are asked for again and again.
     """
 
-    def __init__(self, known: Mapping[Atom, tuple[Poly, Poly]] | Iterable[tuple[Atom, tuple[Poly, Poly]]] = ()) -> None:
+    def __init__(self, known: Any = ()) -> None:
         super().__init__(known)
         self.followed: dict[Operation, tuple[Poly | None, Poly | None]] = {}
 

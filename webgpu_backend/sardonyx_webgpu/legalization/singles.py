@@ -1,7 +1,7 @@
-"""Float64 becomes float32, for bundles of devices that have no other floats.
+"""Float64 becomes float32, for bundles, in which there is no other device that has it.
 
-Exporters compute positions and scales in float64 between integers and float32, where the device cannot follow, and a
-bundle has no other one. Inputs and outputs keep their types: where one of them is float64, nothing is changed.
+Exporters compute positions and scales in float64, between integers and float32. Inputs and outputs keep their types:
+where one of them is float64, nothing is changed.
 """
 
 from __future__ import annotations
@@ -20,21 +20,15 @@ NUMBERS = {11: 1}
 TYPE_ATTRIBUTES = ("dtype", "output_datatype", "output_dtype", "to")
 
 
-def has_doubles(graph: Graph) -> bool:
-    """Whether a graph gives and takes no float64, and computes with it."""
-    ports = (*graph.inputs, *graph.outputs)
-    if any(value.dtype is dtypes.float64 for value in ports):
+def use_singles(graph: Graph) -> bool:
+    """Have float32 wherever a graph, and those inside it, have float64, in place; False where nothing was changed."""
+    if any(value.dtype is dtypes.float64 for value in (*graph.inputs, *graph.outputs)):
         return False
-    held = (each for node in graph.all_nodes() for each in node.attributes.values())
-    is_told = any(each.name in TYPE_ATTRIBUTES and each.value in NUMBERS for each in held)
-    return is_told or any(tensor.dtype is dtypes.float64 for tensor in _constants(graph))
-
-
-def use_singles(graph: Graph) -> None:
-    """Have float32 wherever a graph, and those inside it, have float64, in place."""
+    is_changed = False
     for value in _values(graph):
         if isinstance(value.type, TensorType) and value.type.dtype is dtypes.float64:
             value.type = replace(value.type, dtype=dtypes.float32)
+            is_changed = True
         if value.constant is not None:
             value.constant = _single(value.constant)
     for node in graph.all_nodes():
@@ -43,6 +37,8 @@ def use_singles(graph: Graph) -> None:
                 node.attributes[name] = replace(held, value=_single(held.value))
             elif name in TYPE_ATTRIBUTES and held.value in NUMBERS:
                 node.attributes[name] = attribute(name, NUMBERS[held.value])
+                is_changed = True
+    return is_changed
 
 
 def _single(tensor: Tensor) -> Tensor:
@@ -63,11 +59,3 @@ def _values(graph: Graph) -> Iterator[Value]:
         yield from (*each.inputs, *each.initializers, *each.outputs)
         for node in each.nodes:
             yield from (value for value in (*node.inputs, *node.outputs) if value is not None)
-
-
-def _constants(graph: Graph) -> Iterator[Tensor]:
-    for value in _values(graph):
-        if value.constant is not None:
-            yield value.constant
-    for node in graph.all_nodes():
-        yield from (held.value for held in node.attributes.values() if isinstance(held.value, Tensor))
