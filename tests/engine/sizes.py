@@ -16,11 +16,13 @@ Expression: TypeAlias = Any
 Grid: TypeAlias = Mapping[str, np.ndarray]
 
 OPERATORS = ("+", "*", "floordiv", "mod", "min", "max")
-RANGES: Ranges = {
-    "i": (constant(0), symbol("s") - constant(1)),
-    "j": (constant(0), constant(3)),
-    "k": (constant(1), symbol("t")),
-}
+RANGES = Ranges(
+    {
+        "i": (constant(0), symbol("s") - constant(1)),
+        "j": (constant(0), constant(3)),
+        "k": (constant(1), symbol("t")),
+    }
+)
 """What is known of index variables; `s` and `t` are sizes, `?c` is any integer."""
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sardonyx.sizes.polynomial import constant, evaluate, joined, symbol, within
+from sardonyx.sizes.polynomial import Ranges, constant, evaluate, joined, symbol, within
 from sardonyx.sizes.sizecode import Fit, Values, compile_all, symbols_of
 from sardonyx.sizes.symbolic import Dim, Guards, Size, guard_text, hint, maximum, minimum, poly, product, same
 from tests.engine.sizes import INDICES, OPERATORS, RANGES, SIZES, Expression, at, build, expressions, sums, values
@@ -176,7 +176,7 @@ def test_substitution(expression: Expression, first: Expression, second: Express
     """Symbols are replaced at once, not one after the other."""
     (i, whole), (c, also) = values(first, INDICES), values(second, INDICES)
     wanted, defined = values(expression, {**INDICES, "i": i, "?c": c})
-    ranges = {name: RANGES[name] for name in ("j", "k")}
+    ranges = Ranges({name: RANGES[name] for name in ("j", "k")})
     found = build(expression, ranges).substitute({"i": build(first, ranges), "?c": build(second, ranges)}, ranges)
     valid = whole & also & defined & ((i >= 0) | ("i" not in symbols_of(expression)))  # a size is at least 0
     np.testing.assert_array_equal(values(found.json(), INDICES)[0][valid], wanted[valid])

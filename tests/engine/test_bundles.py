@@ -274,3 +274,45 @@ def test_other_versions_say_so() -> None:
     struct.pack_into("<I", data, 24, zlib.crc32(data[:24]))
     with pytest.raises(InvalidArgument, match=f"version {VERSION + 1} of the format.*compile the model anew"):
         InferenceSession(bytes(data))
+
+
+PLACES = model(
+    """g (float[N, 4] x) => (float[N, 4] y, float[N] z) {
+        rows = Shape <end = 1> (x)
+        begin = Constant <value_int = 0> ()
+        step = Constant <value_int = 1> ()
+        limit = Squeeze (rows)
+        numbers = Range (begin, limit, step)
+        places = Cast <to = 11> (numbers)
+        scale = Constant <value = double {0.01}> ()
+        turns = Mul (places, scale)
+        wave = Cos (turns)
+        z = Cast <to = 1> (wave)
+        is_far = Greater (turns, scale)
+        last = Constant <value_ints = [1]> ()
+        column = Unsqueeze (z, last)
+        sum = Add (x, column)
+        mask = Cast <to = 1> (is_far)
+        masks = Unsqueeze (mask, last)
+        y = Mul (sum, masks)
+    }"""
+)
+
+
+@pytest.mark.parametrize("provider", [WASM, WEBGPU])
+def test_float64_within_a_model(provider: str) -> None:
+    """WebGPU computes it in float32, since a bundle has no other device."""
+    require_provider(provider)
+    target = "wasm" if provider == WASM else "webgpu"
+    session = InferenceSession(made(PLACES, (target,)), providers=[provider])
+    reference = onnxruntime.InferenceSession(PLACES)
+    for rows in (3, 1, 40):
+        feeds = {"x": np.random.default_rng(rows).random((rows, 4), np.float32)}
+        for found, wanted in zip(session.run(None, feeds), reference.run(None, feeds), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_bundle_keeps_the_types_of_inputs_and_outputs() -> None:
+    data = model("g (double[N] x) => (double[N] y) { y = Cos (x) }")
+    with pytest.raises(NotImplemented, match=r"Cos 'y'; compile for wasm"):
+        made(data, ("webgpu",))

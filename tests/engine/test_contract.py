@@ -50,7 +50,7 @@ METHODS = {
     "timed view",
     "Executable": "rebind",
     "LoopBody": "",
-    "Bundler": "",
+    "Bundler": "narrow",
 }
 
 

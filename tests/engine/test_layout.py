@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,3 +41,13 @@ def test_memory_is_used_again() -> None:
     starts = {k: 0 if not below[k] else 1024 for k in range(10)}
     offsets = sorted(set(starts.values()))
     assert offsets == [0, 1024]
+
+
+def test_many_buffers_that_live_at_once() -> None:
+    """As the operands of a sum of thousands: what their number squared would take is minutes."""
+    lives = [Lifetime(-1, 1, 64 * (k % 5)) for k in range(12_000)]
+    start = process_time()
+    below = beneath(lives)
+    assert process_time() - start < 15
+    assert sorted(map(len, below))[:2] == [0, 1]
+    assert sum(map(len, below)) == len(lives) - 1

@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 
 import sardonyx
-from sardonyx.errors import InvalidArgument
+from sardonyx.errors import InvalidArgument, RuntimeException
 from sardonyx.plans.bundle import Bundle
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS, require_provider
@@ -473,3 +473,92 @@ def test_whether_anything_was_found_has_plans_for_both(target: str) -> None:
     for x in (floats(3, 4), -np.abs(floats(3, 4)), np.abs(floats(1, 4)), floats(0, 4)):
         found, wanted = session.run(None, {"x": x, "w": w})[0], reference.run(None, {"x": x, "w": w})[0]
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+AGREED = model(
+    """g (float[N, 3] x, float[3] w) => (float[1, K, 3] y, float[M] z) {
+        weighed = MatMul (x, w)
+        zero = Constant <value_float = 0.0> ()
+        isLarge = Greater (weighed, zero)
+        found = NonZero (isLarge)
+        first = Constant <value_ints = [0]> ()
+        places = Squeeze (found, first)
+        rows = Gather (x, places)
+        ones = Cast <to = 7> (isLarge)
+        counted = ReduceSum <keepdims = 1> (ones)
+        one = Constant <value_ints = [1]> ()
+        three = Constant <value_ints = [3]> ()
+        shape = Concat <axis = 0> (one, counted, three)
+        y = Reshape (rows, shape)
+        begin = Constant <value_int = 0> ()
+        step = Constant <value_int = 1> ()
+        limit = Squeeze (counted)
+        range = Range (begin, limit, step)
+        numbers = Cast <to = 1> (range)
+        some = MatMul (rows, w)
+        z = Add (some, numbers)
+    }"""
+)
+"""What was found, and how much that is counted to be, are two numbers that only the run tells."""
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_what_the_run_tells_agrees(provider: str) -> None:
+    require_provider(provider)
+    session = sardonyx.InferenceSession(AGREED, providers=[provider])
+    assert_agreed(session)
+    assert not any(plan.is_beginning for plan in session.plans)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_the_run_tells_agrees_in_a_bundle(target: str) -> None:
+    assert_agreed(session_of(AGREED, target))
+
+
+def assert_agreed(session: sardonyx.InferenceSession) -> None:
+    reference = onnxruntime.InferenceSession(AGREED)
+    for rows in (5, 9, 2, 40):
+        feeds = {"x": floats(rows, 3), "w": np.ones(3, np.float32)}
+        for found, wanted in zip(session.run(None, feeds), reference.run(None, feeds), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+MASKED = model(
+    """g (float[B, 2, S, 8] q, float[B, 2, T, 8] k, float[B, 2, T, 8] v, int64[B, 1, 1, U] mask)
+        => (float[B, 2, S, 8] y) {
+        turned = Transpose <perm = [0, 1, 3, 2]> (k)
+        products = MatMul (q, turned)
+        root = Constant <value_float = 2.5> ()
+        scaled = Div (products, root)
+        bounds = Constant <value_float = -10000.0> ()
+        hidden = Cast <to = 1> (mask)
+        finite = Mul (hidden, bounds)
+        scores = Add (scaled, finite)
+        powers = Softmax <axis = -1> (scores)
+        y = MatMul (powers, v)
+    }"""
+)
+"""Attention whose mask has a name of its own for the keys."""
+
+
+def masked(batches: int, queries: int, keys: int) -> dict[str, np.ndarray]:
+    shapes = {"q": (batches, 2, queries, 8), "k": (batches, 2, keys, 8), "v": (batches, 2, keys, 8)}
+    mask = (np.arange(keys) > np.arange(batches)[:, None]).astype(np.int64)
+    return {name: floats(*shape) for name, shape in shapes.items()} | {"mask": mask.reshape(batches, 1, 1, keys)}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_mask_with_a_name_of_its_own(target: str) -> None:
+    session, reference = session_of(MASKED, target), onnxruntime.InferenceSession(MASKED)
+    for sizes in ((2, 3, 5), (1, 3, 5), (3, 2, 1), (1, 1, 1), (4, 1, 9)):
+        feeds = masked(*sizes)
+        np.testing.assert_allclose(session.run(None, feeds)[0], reference.run(None, feeds)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_one_key_and_a_mask_of_several(provider: str) -> None:
+    require_provider(provider)
+    session = sardonyx.InferenceSession(MASKED, providers=[provider])
+    feeds = masked(2, 3, 1) | {"mask": np.zeros((2, 1, 1, 4), np.int64)}
+    with pytest.raises(RuntimeException, match=r"\[2,2,3,1\] are scores of 1 keys, and a mask or bias is of 4"):
+        session.run(None, feeds)

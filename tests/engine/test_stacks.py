@@ -119,6 +119,48 @@ g (float[N, M] x, int64 at) => (seq(float[N, 1]) columns, float[N, 1] one, float
   count = SequenceLength (columns)
 }
 """
+REPEATED = """
+g (float[T, 2] x, int64[T] counts, int64 at) => (float[M, 2] rows, float[P, 2] one, int64 number, float[M, 2] again) {
+  trips = Shape <end = 1> (x)
+  ones = ConstantOfShape <value = int64[1] {1}> (trips)
+  none = SequenceEmpty <dtype = 1> ()
+  parts = SplitToSequence <axis = 0> (x, ones)
+  each = SplitToSequence <axis = 0> (counts, ones)
+  items = Loop (trips, , none) <
+    body = turn (int64[1] i, bool go, seq(float[R, 2]) q) => (bool go2, seq(float[R, 2]) q2) {
+      go2 = Identity (go)
+      row = SequenceAt (parts, i)
+      count = SequenceAt (each, i)
+      two = Constant <value_ints = [2]> ()
+      shape = Concat <axis = 0> (count, two)
+      given = Constant <value_ints = [-1, -1]> ()
+      asked = Equal (shape, given)
+      unit = Constant <value_ints = [1, 1]> ()
+      safe = Where (asked, unit, shape)
+      some = Expand (row, safe)
+      q2 = SequenceInsert (q, some)
+    }
+  >
+  rows = ConcatFromSequence <axis = 0> (items)
+  one = SequenceAt (items, at)
+  number = SequenceLength (items)
+  first = Constant <value_ints = [0]> ()
+  again = Loop (trips, , rows) <
+    body = once (int64[1] j, bool on, float[M, 2] r) => (bool on2, float[M, 2] r2) {
+      on2 = Identity (on)
+      part = SequenceAt (items, j)
+      sum = ReduceSum <keepdims = 1> (part, first)
+      r2 = Add (r, sum)
+    }
+  >
+}
+"""
+"""What repeat_interleave is where PyTorch's older exporter writes it."""
+
+
+def repeated(counts: list[int], at: int) -> dict[str, np.ndarray]:
+    x = np.random.default_rng(len(counts)).random((len(counts), 2), np.float32)
+    return {"x": x, "counts": np.array(counts), "at": np.array(at)}
 
 
 def appended(length: int, batch: int, at: int) -> dict[str, np.ndarray]:
@@ -194,4 +236,25 @@ def test_slices_of_a_tensor(provider: str) -> None:
     ours, theirs = both(SLICES, provider)
     for shape, at in [((2, 3), -1), ((0, 2), 1), ((3, 1), 0)]:
         feeds = {"x": np.arange(np.prod(shape), dtype=np.float32).reshape(shape), "at": np.array(at)}
+        assert_same(ours.run(None, feeds), theirs.run(None, feeds))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_rows_that_are_repeated_as_data_say(provider: str) -> None:
+    ours, theirs = both(REPEATED, provider)
+    for counts, at in [([2, 3, 4], 1), ([5, 2], -1), ([3, 0, 1, 2, 4], 0), ([2, 2, 2, 1, 7, 3], 4), ([3, 3, 1], 2)]:
+        feeds = repeated(counts, at)
+        assert_same(ours.run(None, feeds), theirs.run(None, feeds))
+    assert len(ours.plans) <= 2
+
+
+@pytest.mark.parametrize("provider", TARGETS)
+def test_a_bundle_repeats_rows_as_data_say(provider: str, tmp_path: Path) -> None:
+    require_provider(provider)
+    data, file = model(REPEATED), tmp_path / "repeated.sdx"
+    file.write_bytes(sardonyx.compile(data, TARGETS[provider]))
+    theirs = onnxruntime.InferenceSession(data)
+    ours = sardonyx.InferenceSession(file, providers=[provider])
+    for counts, at in [([2, 3, 4], 1), ([5, 2], -1), ([3, 0, 1, 2, 4], 0)]:
+        feeds = repeated(counts, at)
         assert_same(ours.run(None, feeds), theirs.run(None, feeds))

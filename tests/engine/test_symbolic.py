@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sardonyx.sizes.polynomial import constant, symbol, within
+from sardonyx.sizes.polynomial import Ranges, constant, symbol, within
 from sardonyx.sizes.symbolic import UNDECIDED, Guards, Size, UndecidedSizeError, hint, poly
 
 
@@ -15,7 +15,7 @@ def test_unflattening_vanishes(m: int, k: int) -> None:
     """Splitting and joining an axis gives back the index: what Reshape costs in a kernel."""
     s = symbol("s")
     i, j, r = symbol("i0"), symbol("i1"), symbol("i2")
-    ranges = {"i0": (constant(0), s - constant(1)), "i1": (constant(0), constant(m - 1))}
+    ranges = Ranges({"i0": (constant(0), s - constant(1)), "i1": (constant(0), constant(m - 1))})
     ranges["i2"] = (constant(0), constant(k - 1))
     flat = (i * constant(m) + j) * constant(k) + r
     assert flat.mod(constant(k), ranges) == r
@@ -51,3 +51,24 @@ def test_without_guards_the_undecided_is_an_error() -> None:
     with UNDECIDED, pytest.raises(UndecidedSizeError, match="s == 1"):
         assert s == 1
     assert poly(s) == symbol("s")
+
+
+def test_deep_quotients() -> None:
+    """As of many convolutions over one another; asking for each operand twice would take 2^60 steps."""
+    ranges = Ranges({"i0": (constant(0), symbol("s") - constant(1))})
+    quotient = symbol("i0")
+    for _ in range(60):
+        quotient = (quotient + constant(7)).floordiv(symbol("s"), ranges)
+    assert quotient.is_nonnegative(ranges)
+    assert not (quotient - constant(1)).is_nonnegative(ranges)
+    assert quotient.bound(True, ranges) is None  # it is divided by a size
+    assert quotient.substitute({"i0": symbol("i1")}, Ranges({"i1": ranges["i0"]})).symbols() == {"i1", "s"}
+
+
+def test_what_is_known_later_counts() -> None:
+    ranges = Ranges({"i0": (constant(0), constant(9))})
+    inner = symbol("i0").floordiv(symbol("s"), ranges)
+    assert not within(inner, constant(2), ranges)
+    (((atom,), _),) = inner.terms
+    ranges[atom] = constant(0), constant(1)
+    assert within(inner + constant(1), constant(3), ranges)

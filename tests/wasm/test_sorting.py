@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 from numpy.testing import assert_array_equal
 
+import sardonyx
 from sardonyx.primitives.reduction import SORT
 from sardonyx.primitives.selection import TOP_K
 from sardonyx_wasm.routines import sorting
@@ -16,6 +18,7 @@ from tests.wasm.compiled import run
 
 Array = np.ndarray[Any, Any]
 DTYPES = ["float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+NAMES = {"float64": "double", "int64": "int64"}
 LENGTHS = [1, 2, 3, 7, sorting.FEW, sorting.FEW + 1, 300]
 
 require("wasm")
@@ -68,7 +71,7 @@ def test_nothing_to_sort() -> None:
 
 
 @pytest.mark.parametrize("largest", [False, True])
-@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if "64" not in dtype])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_selected(dtype: str, largest: bool) -> None:
     for k, length in ((1, 1), (1, 5), (2, 16), (5, 17), (7, 100), (40, 300), (300, 300)):
         x = lines(dtype, 3, length)
@@ -78,10 +81,11 @@ def test_selected(dtype: str, largest: bool) -> None:
         same(run("select", [x], results, {"largest": largest}, pieces=3), wanted)
 
 
-def test_selected_of_lines_in_order() -> None:
-    for x in (np.arange(200, dtype="f4")[None], np.arange(200, 0, -1, dtype="f4")[None], np.zeros((1, 200), "f4")):
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_selected_of_lines_in_order(dtype: str) -> None:
+    for x in (np.arange(200, dtype=dtype)[None], np.arange(200, 0, -1, dtype=dtype)[None], np.zeros((1, 200), dtype)):
         for largest in (False, True):
-            results = [("float32", (1, 9)), ("int64", (1, 9))]
+            results = [(dtype, (1, 9)), ("int64", (1, 9))]
             same(run("select", [x], results, {"largest": largest}), TOP_K.numpy(x, k=9, axis=1, largest=largest))
 
 
@@ -93,3 +97,18 @@ def test_numpy_selects_what_comes_first_when_sorted(dtype: str) -> None:
         exact = SORT.numpy(x, axis=axis, descending=largest)
         assert_array_equal(places, np.take(exact[1], [0, 1], axis))
         assert_array_equal(values, np.take(exact[0], [0, 1], axis))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_few_of_many_wide_elements_are_selected(dtype: str) -> None:
+    data = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g ({NAMES[dtype]}[N, M] x) => ({NAMES[dtype]}[N, 5] y, int64[N, 5] at) {{
+            k = Constant <value_ints = [5]> ()
+            y, at = TopK (x, k)
+        }}"""
+    ).SerializeToString()
+    session = sardonyx.InferenceSession(data, providers=["WasmExecutionProvider"])
+    x = lines(dtype, 4, 300)
+    same(session.run(None, {"x": x}), TOP_K.numpy(x, k=5, axis=1, largest=True))
+    assert [code["name"] for code in session.plans[0].codes] == ["select"]

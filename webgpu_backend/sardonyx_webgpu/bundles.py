@@ -19,9 +19,11 @@ from typing import Any
 
 from sardonyx.common.record import record
 from sardonyx.errors import EPFail
+from sardonyx.model.ir import Graph
 from sardonyx.providers import contract
 from sardonyx_webgpu.code import Code
 from sardonyx_webgpu.gpu.interface import Shader
+from sardonyx_webgpu.legalization.singles import use_singles
 from sardonyx_webgpu.lower import lower
 
 SECTION = "wgsl"
@@ -33,6 +35,10 @@ class Bundler(contract.Bundler):
 
     provider: contract.Provider
     target: str = "webgpu"
+
+    def narrow(self, graph: Graph) -> bool:
+        """Have float32 in place of float64."""
+        return use_singles(graph)
 
     def write(self, codes: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[str, Any], dict[str, bytes]]:
         stored = []

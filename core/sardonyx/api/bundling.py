@@ -193,11 +193,16 @@ class _Maker:
             **({"training": stored} if stored else {}),
         }, sections
 
-    def _plans(self, bundler: Bundler, name: str, given: OpenInputs) -> list[tuple[Plan, str]]:
-        """The plans of a model for these inputs, and what they accept."""
+    def _plans(self, bundler: Bundler, name: str, given: OpenInputs, is_narrow: bool = False) -> list[tuple[Plan, str]]:
+        """The plans of a model for these inputs, and what they accept.
+
+        With `is_narrow`, element types that the target has are in place of those that it lacks.
+        """
         integers = bundler.provider.prefers_integers
         graph = prepare(given.model, self._options, (), integers).graph
         self._narrowing.apply(graph)
+        if is_narrow:
+            bundler.narrow(graph)
         compiler = Compiler(graph, [bundler.provider, registry.load(registry.NUMPY)], self._names, narrow=True)
         fed = [value for value in compiler.inputs if value.name not in self._state]
         if name not in self._facts:
@@ -209,6 +214,8 @@ class _Maker:
         sizes = OpenSizes(compiler.inputs, given.ranks, held)
         cases = Cases(compiler, sizes, given.typical, sizes.in_symbols(given.relations), given.values)
         plans = cases.make()
+        if not is_narrow and any(map(foreign, plans)) and bundler.narrow(graph):
+            return self._plans(bundler, name, given, is_narrow=True)
         for value, outline in zip(compiler.graph.outputs, plans[0].results, strict=True):
             if outline != TENSOR:
                 raise NotImplemented(f"output {value.name!r} is a {value.type}; bundles give tensors")

@@ -90,7 +90,7 @@ class LoadedModel:
         start = time.perf_counter()
         plan = self._preparation().plan(fed, feeds, hints, arguments)
         self._tell(plan)
-        self._remember([plan, *earlier] if fed == NOTHING else [])
+        self._remember([plan, *earlier] if fed == NOTHING and not plan.is_beginning else [])
         debug.say(debug.TIMES, f"compiled in {1e3 * (time.perf_counter() - start):.1f} ms")
         return plan
 

@@ -97,7 +97,7 @@ class Preparation:
     ) -> Plan:
         """A plan for calls like this one."""
         with self._profiling.span("compile"), paused(), self._sparing():
-            return self.compiler(fed).compile(feeds, hints, arguments)
+            return self.compiler(fed).compile(feeds, hints, arguments, is_called=True)
 
     def cover(self, plans: Sequence[Plan], feeds: Sequence[Feed], before: Sequence[tuple[int, ...]]) -> list[Plan]:
         """Plans for other sizes than those of two calls, the latter with these feeds."""

@@ -95,16 +95,18 @@ class Compiler:
         arguments: Sequence[Form] | None = None,
         early: bool = False,
         relations: MutableMapping[str, Poly] | None = None,
+        is_called: bool = False,
     ) -> Plan:
         """The plan for feeds of these shapes, and for whatever other sizes satisfy its guards.
 
         `hints` are numbers that an earlier run of this graph found for sizes that depend on data. `arguments` are the
-        forms of the inputs, whose tensors are the feeds; without them each is a tensor. `relations` as in `trace`.
+        forms of the inputs, whose tensors are the feeds; without them each is a tensor. `relations` and `is_called` as
+        in `trace`.
         """
         relations = {} if relations is None else relations
 
         def attempt(excluded: Collection[Place]) -> Plan:
-            trace, symbols = self.trace(feeds, hints, arguments, early, relations)
+            trace, symbols = self.trace(feeds, hints, arguments, early, relations, is_called=is_called)
             try:
                 return self.schedule(trace, symbols, excluded)
             finally:
@@ -121,6 +123,8 @@ class Compiler:
 
     def _outputs(self, trace: Trace) -> list[str]:
         """The names of what a trace gives."""
+        if trace.is_beginning:
+            return []
         return [
             name
             for value, outline in zip(self.graph.outputs, trace.results, strict=True)
@@ -135,12 +139,14 @@ class Compiler:
         early: bool = False,
         relations: MutableMapping[str, Poly] | None = None,
         force: Force = Force.NOTHING,
+        is_called: bool = False,
     ) -> tuple[Trace, dict[str, list[list[int]]]]:
         """The equations of the graph, and which input axes its symbols stand for.
 
-        `relations` are symbols that others tell: what the graph forces is added. Where numbers that only the run tells
-        choose branches, and the graph makes no sense with what was guessed of them, others are tried. Where the sizes
-        of the feeds were made up, it raises UnsettledError for what it would `force` of them.
+        `relations` are symbols that others tell: what the graph forces is added. Where the graph makes no sense with
+        what was guessed of numbers that only the run tells, others are tried; if a call waits for the plan
+        (`is_called`), the trace ends there, and running it tells them. Where the sizes of the feeds were
+        made up, it raises UnsettledError for what it would `force` of them.
         """
         relations = {} if relations is None else relations
         tried: dict[str, int] = {}
@@ -158,9 +164,14 @@ class Compiler:
                 relate(relations, found)
             except SardonyxError as error:
                 first = first or error
+                if len(tried) < MOST_ATTEMPTS and not is_called and (other := attempt.equalled()):
+                    tried.update(other)
+                    continue
                 missing = attempt.guards.missing(force is Force.NUMBERS) if force is not Force.NOTHING else None
                 if missing is not None:
                     raise UnsettledError(error, missing, len(attempt.labels)) from error
+                if is_called and attempt.end_where_it_is():
+                    return attempt, symbols
                 doubts = attempt.doubts()
                 if not doubts or len(tried) == MOST_ATTEMPTS:
                     raise first from first.__cause__

@@ -75,15 +75,15 @@ class _Parts:
     def __init__(self, b: KernelBuilder, polys: list[Poly]) -> None:
         self.axes = {"i": list(b.space), "r": list(b.reduce)}
         self.polys = polys
-        self.ranges = dict(b.ranges)
-        self.turns: list[tuple[dict[str, Poly], Ranges]] = []
+        self.ranges = Ranges(b.ranges)
+        self.turns: list[tuple[dict[str, Poly], Ranges, dict[Operation, Poly]]] = []
         while self._split_one():
             pass
 
     def here(self, value: Poly) -> Poly:
         """A polynomial over the axes as they were, over those that there are now."""
-        for renamed, ranges in self.turns:
-            value = value.substitute(renamed, ranges)
+        for renamed, ranges, done in self.turns:
+            value = value.substitute(renamed, ranges, done)
         return value
 
     def _split_one(self) -> bool:
@@ -104,10 +104,11 @@ class _Parts:
             renamed = {f"{letter}{n}": symbol(f"{letter}{n + 1}") for n in range(k + 1, len(self.axes[letter]))}
             renamed[name] = symbol(name) * divisor + symbol(f"{letter}{k + 1}")
             axes = [*self.axes[letter][:k], count, divisor, *self.axes[letter][k + 1 :]]
-            ranges = {atom: range_ for atom, range_ in self.ranges.items() if not str(atom).startswith(letter)}
-            ranges |= {f"{letter}{n}": (ZERO, size - ONE) for n, size in enumerate(axes)}
-            self.turns.append((renamed, ranges))
-            self.polys = [value.substitute(renamed, ranges) for value in self.polys]
+            kept = {atom: range_ for atom, range_ in self.ranges.items() if not str(atom).startswith(letter)}
+            ranges = Ranges(kept | {f"{letter}{n}": (ZERO, size - ONE) for n, size in enumerate(axes)})
+            done: dict[Operation, Poly] = {}
+            self.turns.append((renamed, ranges, done))
+            self.polys = [value.substitute(renamed, ranges, done) for value in self.polys]
             self.axes[letter], self.ranges = axes, ranges
             return True
         return False

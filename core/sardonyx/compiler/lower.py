@@ -19,7 +19,7 @@ from sardonyx.common.dtypes import DType
 from sardonyx.compiler.indices import Indices, Node, aligned, computed, flat_index, stretched
 from sardonyx.compiler.whole import as_float, moved
 from sardonyx.primitives.array import Array, Equation
-from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Operation, Poly, apply, constant, joined, symbol
+from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Operation, Poly, Ranges, apply, constant, joined, symbol
 from sardonyx.sizes.symbolic import Size, hint, poly, same
 
 
@@ -38,7 +38,7 @@ class KernelBuilder:
         self.where = place
         self.root: Array | None = None
         self.nodes: list[Node] = []
-        self.ranges: dict[Atom, tuple[Poly, Poly]] = {}
+        self.ranges = Ranges()
         self.space: list[Poly] = []
         self.reduce: list[Poly] = []
         self.folds: list[tuple[str, str, int]] = []
@@ -293,7 +293,7 @@ def unflatten(flat: Poly, shape: Sequence[Size], b: KernelBuilder) -> Indices:
 @lru_cache(1 << 12)
 def _unflattened(flat: Poly, shape: tuple[Poly, ...], known: tuple[tuple[Atom, tuple[Poly, Poly]], ...]) -> Indices:
     """`unflatten` where so much is known of the symbols: layers that repeat ask for the same."""
-    ranges = dict(known)
+    ranges = Ranges(known)
     result: list[Poly] = []
     wide = [k for k, size in enumerate(shape) if size != ONE]
     for k in range(len(shape) - 1, -1, -1):

@@ -186,6 +186,7 @@ class Scheduler:
             self.trace.arguments,
             self.trace.results,
             self.trace.strings.texts,
+            self.trace.is_beginning,
         )
 
     def _places(self, array: Array) -> list[int]:

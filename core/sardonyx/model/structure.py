@@ -28,7 +28,7 @@ T = TypeVar("T")
 TENSOR = "tensor"
 Form: TypeAlias = Any
 """JSON; equal where two arrangements differ in nothing but their tensors."""
-Nested: TypeAlias = "T | Map[T] | Cached[T] | Stack[T] | tuple[Nested[T], ...] | None"
+Nested: TypeAlias = "T | Map[T] | Cached[T] | Stack[T] | Ragged[T] | tuple[Nested[T], ...] | None"
 
 
 @record(frozen=True)
@@ -62,6 +62,18 @@ class Stack(Generic[T]):
     tensor: T
 
 
+@record(frozen=True)
+class Ragged(Generic[T]):
+    """A sequence of tensors that differ in size along `axis` alone: `tensor` has them joined there.
+
+    `lengths`, a vector of int64, has the size of each.
+    """
+
+    tensor: T
+    axis: int
+    lengths: T
+
+
 # ---- forms
 
 
@@ -88,6 +100,8 @@ def is_nested(outline: Form) -> bool:
 
 def leaves(item: Nested[Any]) -> Iterator[Any]:
     """The tensors of an arrangement, in order."""
+    if isinstance(item, Ragged):
+        item = item.tensor, item.lengths
     if isinstance(item, tuple):
         for each in item:
             yield from leaves(each)

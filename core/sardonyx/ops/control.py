@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from sardonyx.common import dtypes
 from sardonyx.errors import NotImplemented
 from sardonyx.model.ir import Graph, Node, OptionalType, SequenceType, TensorType, Value
 from sardonyx.model.ir.build import attribute
-from sardonyx.model.structure import Map, Stack, leaves
+from sardonyx.model.structure import Map, Ragged, Stack, leaves
 from sardonyx.ops.lift import renamed
 from sardonyx.ops.operator import Operator, Rewriter
 from sardonyx.ops.stack import joined
@@ -67,8 +66,10 @@ class Loop(ControlFlow):
     while the plan is made.
 
     What each turn only appends to is a scan output, if all that is appended has one shape: a sequence that is empty at
-    first, or a tensor that a Concat makes longer. Where other sequences or optionals are carried, or elements of a
-    sequence may be used, the loop is unrolled while the plan is made, which ties the plan to the number of iterations.
+    first, or a tensor that a Concat makes longer. What is appended to a sequence and differs along one axis alone is
+    joined along that in every turn, unless the number of turns is known. Where other sequences or optionals are
+    carried, or elements of a sequence may be used, the loop is unrolled while the plan is made, which ties the plan to
+    the number of iterations.
     """
 
     body: Graph
@@ -78,9 +79,15 @@ class Loop(ControlFlow):
         condition = None if condition is None else p.reshape(condition, ())
         appended = self._appended(carried)
         for some in (appended, [k for k in appended if not isinstance(carried[k], Array)]):
-            if some and not self._is_structured(carried, some):
-                with suppress(_OtherShapeError):
-                    return self._collect(trips, condition, carried, some)
+            ragged: dict[int, Ragged[Array]] = {}
+            while some and not self._is_structured(carried, some):
+                try:
+                    return self._collect(trips, condition, carried, some, ragged)
+                except _OtherShapeError as other:
+                    start = other.start() if trips is None or trips.value is None else None
+                    if start is None or carried[other.number] != ():
+                        break
+                    ragged[other.number] = start
         if self._is_structured(carried, ()):
             return self._unroll(trips, condition, carried)
         return loop(trips, condition, carried, self._turn)
@@ -126,11 +133,16 @@ class Loop(ControlFlow):
         return found
 
     def _collect(
-        self, trips: Array | None, condition: Array | None, carried: Sequence[Any], appended: Sequence[int]
+        self,
+        trips: Array | None,
+        condition: Array | None,
+        carried: Sequence[Any],
+        appended: Sequence[int],
+        ragged: Mapping[int, Ragged[Array]],
     ) -> list[Any]:
         """The results of the loop where what its turns append to carried values of these numbers are scan outputs.
 
-        Raises _OtherShapeError where these may differ in shape.
+        What is appended to `ragged` ones is joined to their tensors. Raises _OtherShapeError where shapes differ.
         """
         trace = active_trace()
         outside = set(trace.guards.hints) if trace is not None else set()
@@ -140,18 +152,31 @@ class Loop(ControlFlow):
             filled: list[Any] = list(carried)
             for k in appended:
                 filled[k] = _emptied(carried[k], self._axis(k))
-            for k, value in zip(kept, values, strict=True):
+            for k, value in zip(kept, values):
                 filled[k] = value
             on, *results = self._turn(number, going, *filled)
-            new = [results[k][0] if carried[k] == () else results[k] for k in appended]
-            if any(not poly(size).symbols() <= outside for x in new for size in x.shape):
-                raise _OtherShapeError
-            return [on, *(results[k] for k in kept), *results[len(carried) :], *new]
+            new = {k: results[k][0] if carried[k] == () else results[k] for k in appended}
+            for k, x in new.items():
+                varying = [axis for axis, size in enumerate(x.shape) if not poly(size).symbols() <= outside]
+                if varying and (k not in ragged or varying != [ragged[k].axis]):
+                    raise _OtherShapeError(k, x, varying)
+            longer = [
+                p.concat([before, new[k]], ragged[k].axis)
+                for k, before in zip(ragged, values[len(kept) :], strict=True)
+            ]
+            lengths = {k: p.literal(new[k].shape[ragged[k].axis], dtypes.int64) for k in ragged}
+            slices = [lengths.get(k, x) for k, x in new.items()]
+            return [on, *(results[k] for k in kept), *longer, *results[len(carried) :], *slices]
 
-        outputs = loop(trips, condition, [carried[k] for k in kept], turn)
-        scans, new = outputs[len(kept) : len(outputs) - len(appended)], outputs[len(outputs) - len(appended) :]
+        starts = [*(carried[k] for k in kept), *(each.tensor for each in ragged.values())]
+        outputs = loop(trips, condition, starts, turn)
+        scans, new = outputs[len(starts) : len(outputs) - len(appended)], outputs[len(outputs) - len(appended) :]
         ends: dict[int, Any] = dict(zip(kept, outputs))
+        whole = dict(zip(ragged, outputs[len(kept) :]))
         for k, slices in zip(appended, new, strict=True):
+            if k in ragged:
+                ends[k] = Ragged(whole[k], ragged[k].axis, slices)
+                continue
             added = Stack(slices)
             before, axis = carried[k], self._axis(k)
             ends[k] = added if before == () else p.concat([before, joined(added, axis, is_new=False)], axis)
@@ -186,7 +211,21 @@ class Loop(ControlFlow):
 
 
 class _OtherShapeError(Exception):
-    """What a turn appends to a sequence may have another shape than what other turns do."""
+    """What a turn appends to the carried value of this number may differ from what other turns do, along these axes."""
+
+    def __init__(self, number: int, appended: Array, axes: Sequence[int]) -> None:
+        super().__init__(number)
+        self.number = number
+        self._appended = appended
+        self._axes = axes
+
+    def start(self) -> Ragged[Array] | None:
+        """What is there before the first turn; None where more than one axis differs."""
+        if len(self._axes) != 1:
+            return None
+        (axis,), shape = self._axes, self._appended.shape
+        empty = p.full((*shape[:axis], 0, *shape[axis + 1 :]), 0, self._appended.dtype)
+        return Ragged(empty, axis, constant(np.zeros(0, np.int64)))
 
 
 def _emptied(item: Any, axis: int) -> Any:

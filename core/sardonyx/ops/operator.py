@@ -136,7 +136,7 @@ class Operator:
     structured: ClassVar[bool] = False
     """Whether operands may be sequences, optionals and maps (`sardonyx.model.structure`); results are a list then."""
     stacked: ClassVar[bool] = False
-    """Whether an operand may be a sequence whose length only the run tells, a `Stack`."""
+    """Whether an operand may be a sequence whose length only the run tells, a `Stack` or `Ragged`."""
     declared: ClassVar[bool] = False
     """Whether the types that its graphs declare of their inputs hold for every call of them."""
     pure: ClassVar[bool] = True

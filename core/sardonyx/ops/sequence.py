@@ -9,17 +9,17 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.model.ir import Graph
-from sardonyx.model.structure import Stack
+from sardonyx.model.structure import Ragged, Stack
 from sardonyx.ops import stack
 from sardonyx.ops.control import ControlFlow
 from sardonyx.ops.operator import Operator
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.reading import known_sizes
-from sardonyx.sizes.symbolic import Size
+from sardonyx.sizes.symbolic import Size, same
 
 Items: TypeAlias = tuple[Array, ...]
-AnyItems: TypeAlias = Items | Stack[Array]
+AnyItems: TypeAlias = Items | Stack[Array] | Ragged[Array]
 
 
 class SequenceOperator(Operator, abstract=True):
@@ -63,7 +63,7 @@ class SequenceLength(SequenceOperator, since=11):
     stacked = True
 
     def expand(self, items: AnyItems) -> Array:
-        if isinstance(items, Stack):
+        if isinstance(items, (Stack, Ragged)):
             return p.literal(stack.length(items), dtypes.int64)
         return constant(np.int64(len(items)))
 
@@ -74,7 +74,7 @@ class SequenceAt(SequenceOperator, since=11):
     stacked = True
 
     def expand(self, items: AnyItems, position: Array) -> Array:
-        if isinstance(items, Stack):
+        if isinstance(items, (Stack, Ragged)):
             return stack.element(items, position)
         return items[place(position, len(items), len(items) - 1)]
 
@@ -107,9 +107,13 @@ class ConcatFromSequence(SequenceOperator, since=11):
     def expand(self, items: AnyItems) -> Array:
         if isinstance(items, Stack):
             return stack.joined(items, self.axis, bool(self.new_axis))
-        if not items:
+        rank = items.tensor.rank if isinstance(items, Ragged) else 0
+        if isinstance(items, Ragged) and not self.new_axis and self.axis in (items.axis, items.axis - rank):
+            return items.tensor
+        elements: Items = stack.unstacked(items)
+        if not elements:
             raise ValueError("the sequence is empty; there is nothing to join")
-        parts = [p.unsqueeze(item, [self.axis]) for item in items] if self.new_axis else items
+        parts = [p.unsqueeze(item, [self.axis]) for item in elements] if self.new_axis else elements
         return p.concat(parts, self.axis)
 
 
@@ -125,7 +129,7 @@ class SplitToSequence(SequenceOperator, since=11):
 
     def expand(self, x: Array, split: Array | None = None) -> list[AnyItems]:
         axis = p.normalize_axis(self.axis, x.rank)
-        if not isinstance(x.shape[axis], int) and (split is None or (not split.rank and known_sizes(split) == [1])):
+        if not isinstance(x.shape[axis], int) and (split is None or _is_one(split, x.shape[axis])):
             return [stack.sliced(x, axis, split is not None or bool(self.keepdims))]
         sizes = self._sizes(x.shape[axis], split)
         parts: list[Array] = []
@@ -147,6 +151,16 @@ class SplitToSequence(SequenceOperator, since=11):
         if each < 1:
             raise ValueError(f"split is {each}; a part has 1 element at least")
         return [min(each, count - start) for start in range(0, count, each)]
+
+
+def _is_one(split: Array, total: Size) -> bool:
+    """Whether every part of an axis has one element: `split` is 1, or as many ones as the axis has elements."""
+    if not split.rank:
+        return known_sizes(split) == [1]
+    made = split
+    while made.equation is not None and made.equation.primitive.name in ("broadcast", "cast", "reshape"):
+        (made,) = made.equation.inputs
+    return made.value is not None and bool((made.value == 1).all()) and same(split.shape[0], total)
 
 
 class SequenceMap(ControlFlow, since=17):

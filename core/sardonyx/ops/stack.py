@@ -1,16 +1,20 @@
 """Sequences whose length only the run tells: tensors of one shape, which lie in one Array along a first axis.
 
-What a Loop appends to a sequence, once in every turn, is such a one, and so are the slices of a tensor.
+What a Loop appends to a sequence, once in every turn, is such a one, and so are the slices of a tensor. Tensors that
+differ along one axis lie in one Array along that.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sardonyx import primitives as p
-from sardonyx.model.structure import Stack
+from sardonyx.model.structure import Ragged, Stack
 from sardonyx.ops.indexing import taken
 from sardonyx.primitives.array import Array
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size
 
 
@@ -21,15 +25,21 @@ def sliced(x: Array, axis: int, keepdims: bool) -> Stack[Array]:
     return Stack(p.unsqueeze(slices, [axis + 1]) if keepdims else slices)
 
 
-def length(items: Stack[Array]) -> Size:
+def length(items: Stack[Array] | Ragged[Array]) -> Size:
     """How many elements there are."""
-    count: Size = items.tensor.shape[0]
+    slices = items.lengths if isinstance(items, Ragged) else items.tensor
+    count: Size = slices.shape[0]
     return count
 
 
-def element(items: Stack[Array], position: Array) -> Array:
+def element(items: Stack[Array] | Ragged[Array], position: Array) -> Array:
     """The element at a position, which counts from the end if it is negative."""
-    return taken(items.tensor, p.reshape(position, ()), 0)
+    position = p.reshape(position, ())
+    if isinstance(items, Stack):
+        return taken(items.tensor, position, 0)
+    ends = p.cumulative(items.lengths, "sum", 0)
+    end, size = known_sizes(p.concat([p.unsqueeze(taken(x, position, 0), [0]) for x in (ends, items.lengths)], 0))
+    return p.slice_axis(items.tensor, items.axis, end - size, size)
 
 
 def joined(items: Stack[Array], axis: int, is_new: bool) -> Array:
@@ -45,7 +55,9 @@ def joined(items: Stack[Array], axis: int, is_new: bool) -> Array:
 
 
 def unstacked(item: Any) -> Any:
-    """The elements as a tuple, which ties the plan to their number; what is no Stack stays as it is."""
+    """The elements as a tuple, which ties the plan to their number; what is of no open length stays as it is."""
+    if isinstance(item, Ragged):
+        return tuple(element(item, p.constant(np.int64(k))) for k in range(int(length(item))))
     if not isinstance(item, Stack):
         return item
     x = item.tensor

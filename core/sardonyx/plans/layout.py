@@ -6,7 +6,9 @@ found by placing them first-fit with the sizes of the call at hand, which is wha
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, bisect_right
+
+import numpy as np
 
 from sardonyx.common.record import record
 from sardonyx.providers.contract import ALIGNMENT
@@ -22,14 +24,25 @@ class Lifetime:
 
 
 def beneath(lifetimes: list[Lifetime]) -> list[list[int]]:
-    """For each buffer those that end before it starts.
+    """For each buffer those that end before it starts, but for what lies beneath these anyway.
 
     >>> beneath([Lifetime(0, 1, 8), Lifetime(1, 2, 8), Lifetime(2, 3, 8)])
     [[], [0, 2], []]
     """
-    result, _ = _first_fit(lifetimes)
-    masks = [_mask(lower) for lower in result]
-    return [_immediate(lower, masks) for lower in result]
+    order, _ = _first_fit(lifetimes)
+    result: list[list[int]] = [[] for _ in lifetimes]
+    steps, tops = [-(1 << 62)], [-1]  # where another buffer becomes the uppermost one so far, and which
+    for k in order:
+        life = lifetimes[k]
+        begin, end = bisect_right(steps, life.first) - 1, bisect_left(steps, life.last + 1)
+        result[k] = sorted({*tops[begin:end]} - {-1})
+        after = tops[end - 1]
+        is_cut = steps[begin] < life.first
+        steps[begin + is_cut : end] = [life.first, life.last + 1]
+        tops[begin + is_cut : end] = [k, after]
+        if (following := begin + is_cut + 2) < len(steps) and steps[following] == life.last + 1:
+            del steps[following - 1], tops[following - 1]
+    return result
 
 
 def extent(lifetimes: list[Lifetime]) -> int:
@@ -42,45 +55,35 @@ def extent(lifetimes: list[Lifetime]) -> int:
     return end
 
 
-def _first_fit(lifetimes: list[Lifetime]) -> tuple[list[list[int]], int]:
-    """For each buffer those below it of what it meets, and where the last one ends."""
-    placed: list[tuple[int, int, int, int]] = []
-    result: list[list[int]] = [[] for _ in lifetimes]
-    order = sorted(range(len(lifetimes)), key=lambda k: (-lifetimes[k].nbytes, k))
+def _first_fit(lifetimes: list[Lifetime]) -> tuple[list[int], int]:
+    """The buffers from the lowest one to the highest one, and where the last one ends.
+
+    The largest ones are placed first, each where those that live at the same time leave room.
+    """
+    count = len(lifetimes)
+    firsts, lasts, begins, ends = np.zeros((4, count + 1), np.int64)
+    """Of those that are placed, in the order of where they begin."""
+    order: list[int] = []
     highest = 0
-    for k in order:
+    for k in sorted(range(count), key=lambda k: (-lifetimes[k].nbytes, k)):
         life = lifetimes[k]
         room = aligned(life.nbytes)
-        first, last = life.first, life.last
-        meets = [spot for spot in placed if (other := lifetimes[spot[3]]).first <= last and first <= other.last]
+        placed = len(order)
+        met = np.flatnonzero((firsts[:placed] <= life.last) & (lasts[:placed] >= life.first))
         start = 0
-        for begin, _, end, _ in meets:
-            if start + room <= begin:
-                break
-            start = max(start, end)
-        spot = (start, len(placed), start + room, k)
+        if met.size:
+            reached = np.maximum.accumulate(ends[met])
+            free = np.append(0, reached)
+            gaps = np.flatnonzero(free[:-1] + room <= begins[met])
+            start = int(free[gaps[0] if gaps.size else -1])
         highest = max(highest, start + room)
-        insort(placed, spot)
-        for met in meets:
-            low, high = (met[3], k) if met < spot else (k, met[3])
-            result[high].append(low)
-    return result, highest
+        place = int(np.searchsorted(begins[:placed], start, "right"))
+        for kept, new in ((firsts, life.first), (lasts, life.last), (begins, start), (ends, start + room)):
+            kept[place + 1 : placed + 1] = kept[place:placed]
+            kept[place] = new
+        order.insert(place, k)
+    return order, highest
 
 
 def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
-
-
-def _immediate(below: list[int], masks: list[int]) -> list[int]:
-    """Without those that lie beneath another one of the list anyway; sets are the bits of integers, being many."""
-    implied = 0
-    for other in below:
-        implied |= masks[other]
-    return sorted(lower for lower in set(below) if not implied >> lower & 1)
-
-
-def _mask(numbers: list[int]) -> int:
-    bits = bytearray(max(numbers, default=0) // 8 + 1)
-    for number in numbers:
-        bits[number // 8] |= 1 << number % 8
-    return int.from_bytes(bits, "little")

@@ -216,6 +216,8 @@ class Plan:
     strings: Sequence[str] = ("",)
     """The strings of the model by id, those of its functions too. All plans of a session share them."""
 
+    is_beginning: bool = False
+    """Whether it stops where sizes that only a run tells are to be known: it gives nothing, and breaks a guard."""
     terms: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The sizes that are lists, by the names that `sardonyx.plans.terms` gives them, of a plan that was read."""
 
@@ -294,7 +296,7 @@ def _step_data(step: Step, terms: Terms) -> dict[str, Any]:
 
 
 _SHAPED: dict[str, type[Any]] = {"inputs": Port, "outputs": Port, "buffers": Buffer}
-_STORED = [f.name for f in fields(Plan) if f.name not in ("compilers", "strings", "terms")]
+_STORED = [f.name for f in fields(Plan) if f.name not in ("compilers", "strings", "terms", "is_beginning")]
 
 
 def _encode(array: np.ndarray) -> list[Any]:

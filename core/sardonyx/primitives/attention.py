@@ -107,9 +107,12 @@ def attention(
     allowed: Array | None = None,
     causal: Size | None = None,
 ) -> Array:
-    """What `Attention` says, of the dtype of q; k and v may be narrower."""
+    """What `Attention` says, of the dtype of q; k and v may be narrower. Raises ValueError for other shapes."""
     others = [x for x in (bias, allowed) if x is not None]
-    broadcast_shapes((*q.shape[:3], k.shape[2]), *(x.shape for x in others))
+    scores = (*q.shape[:3], k.shape[2])
+    keys = broadcast_shapes(scores, *(x.shape for x in others))[3]
+    if keys != scores[3]:
+        raise ValueError(f"{show(scores)} are scores of {scores[3]} keys, and a mask or bias is of {keys}")
     params = {"biased": bias is not None, "masked": allowed is not None, "causal": causal}
     return bind(ATTENTION, q, native(k), native(v), *others, **params)[0]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from sardonyx.common import dtypes
@@ -13,10 +15,12 @@ from sardonyx.primitives.trace import Trace, active_trace
 from sardonyx.sizes.symbolic import UNDECIDED, Size, UndecidedSizeError, product
 
 POLYNOMIAL = {"add", "sub", "mul", "neg"}
+CHOICES = {"eq", "where"}
+"""What exporters write around sizes of which -1 may stand for another: guards say that none of them is."""
 MOVES = {"broadcast", "cast", "concat", "reshape", "transpose"}
 """What makes polynomials of numbers that are read, and what only moves them: nothing else need be read for it."""
 TOLD, TOLD_DEPTH = 8, 8
-"""Elements that such numbers have at most where nobody read them before, and the equations between."""
+"""Elements of inputs and constants among them, and the equations between, at most."""
 
 
 def read(trace: Trace, array: Array, guess: int = 1) -> list[Size]:
@@ -35,8 +39,8 @@ def read(trace: Trace, array: Array, guess: int = 1) -> list[Size]:
         sizes = known_sizes(of_floats)
     elif (value := None if _is_left_to_the_run(trace, array) else evaluate(array)) is not None:
         sizes = [int(item) for item in value.reshape(-1).tolist()]
-    elif array.equation is not None and _is_told(trace, array):
-        sizes = known_sizes(_symbolic(trace, array))
+    elif array.dtype is not dtypes.bool_ and array.equation and (told := _told_by(trace, array, number)) is not None:
+        sizes = known_sizes(_symbolic(trace, array, told))
     else:
         now = trace.value_in_this_call(array)
         guesses = [guess] * number if now is None else [int(item) for item in now.reshape(-1).tolist()]
@@ -61,33 +65,43 @@ def _is_left_to_the_run(trace: Trace, array: Array) -> bool:
     return False
 
 
-def _is_told(trace: Trace, array: Array, depth: int = TOLD_DEPTH) -> bool:
-    """Whether an Array's elements are polynomials of numbers that were read before, or of small inputs' elements."""
+def _told_by(trace: Trace, array: Array, number: int, depth: int = TOLD_DEPTH) -> set[Array] | None:
+    """The Arrays of whose elements those of an Array are polynomials, fewer than `number` of them unread as yet.
+
+    None where there are no such.
+    """
     if array.value is not None:
-        return array.value.size <= TOLD and bool((np.abs(array.value.astype(np.float64)) < 1 << 31).all())
+        return set() if array.value.size <= TOLD and (np.abs(array.value.astype(np.float64)) < 1 << 31).all() else None
     if array in trace.reads:
-        return True
+        return {array}
     equation = array.equation
-    if array.dtype not in (dtypes.int32, dtypes.int64) or depth == 0:
-        return False
+    if array.dtype not in (dtypes.int32, dtypes.int64, dtypes.bool_) or not isinstance(array.size, int):
+        return None
     if equation is None:
-        return isinstance(array.size, int) and array.size <= TOLD
+        return {array} if array.size <= TOLD and array.dtype is not dtypes.bool_ else None
     name, params = equation.primitive.name, equation.params
-    moves = name in MOVES or (name == "elementwise" and params["function"] in POLYNOMIAL)
-    return moves and all(_is_told(trace, x, depth - 1) for x in equation.inputs)
+    if name == "sizes":
+        return set()
+    if depth and (name in MOVES or (name == "elementwise" and params["function"] in POLYNOMIAL | CHOICES)):
+        parts = [_told_by(trace, x, number, depth - 1) for x in equation.inputs]
+        told = {x for part in parts if part is not None for x in part}
+        unread = [x for x in told if x not in trace.reads and x.equation is not None]
+        if None not in parts and sum(int(x.size) for x in unread) < number:
+            return told
+    return {array} if array.size < number and array.dtype is not dtypes.bool_ else None
 
 
-def _symbolic(trace: Trace, array: Array) -> Array:
-    """An Array that `_is_told` accepts, with its elements as sizes."""
+def _symbolic(trace: Trace, array: Array, told: Collection[Array]) -> Array:
+    """An Array with its elements as sizes, which are polynomials of those of the Arrays that are `told`."""
     if array.value is not None:
         return array
     equation = array.equation
-    if equation is None or array in trace.reads:
+    if equation is None or array in told or equation.primitive.name == "sizes":
         elements = np.empty(int(array.size), dtype=object)
-        elements[:] = read(trace, array)
+        elements[:] = known_sizes(array)
         shape = tuple(map(int, array.shape))
         return of_sizes(elements.reshape(shape), array.dtype, shape)
-    return bind(equation.primitive, *(_symbolic(trace, x) for x in equation.inputs), **equation.params)[0]
+    return bind(equation.primitive, *(_symbolic(trace, x, told) for x in equation.inputs), **equation.params)[0]
 
 
 def known_sizes(array: Array, guess: int = 1) -> list[Size]:

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.common import memory
+from sardonyx.common import dtypes, memory
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import field, record
 from sardonyx.common.strings import StringTable, active_strings
 from sardonyx.model.structure import Cached, Form, form, leaves
 from sardonyx.primitives.array import PRIMITIVES, Array, Equation, Primitive, Shape
 from sardonyx.primitives.evaluation import evaluate
+from sardonyx.sizes.polynomial import ONE, symbol
+from sardonyx.sizes.polynomial import evaluate as number_of
 from sardonyx.sizes.symbolic import Dim, Guards, Size, poly
 
 
@@ -71,6 +73,8 @@ class Trace:
     """Bytes that a run should have at once, 0 for any number; said of the root."""
     branched: int = 0
     """How many guards there were when a branch was last chosen; kept by the root."""
+    is_beginning: bool = False
+    """Whether it ends where it made no sense with guesses: its plan tells their numbers, and gives nothing else."""
     _recorded: dict[Any, tuple[Array, ...]] = field(default_factory=dict)
     _own: set[Array] = field(default_factory=set)
     _counter: int = 0
@@ -104,6 +108,41 @@ class Trace:
             for name in sorted(polynomial.symbols())
             if name in self.guesses
         ]
+
+    def equalled(self) -> dict[str, int]:
+        """Another number for the latest guess that has one for which sizes are equal that were last found not to be.
+
+        What elements of inputs tell, and whether a condition holds, stays as it is.
+        """
+        kept = {
+            str(item)
+            for array, read in self.reads.items()
+            if array.equation is None or array.dtype is dtypes.bool_
+            for item in read
+        }
+        guesses = [name for name in reversed(self.guesses) if name not in kept]
+        for polynomial, relation, truth in reversed(list(self.guards)):
+            if relation != "==" or truth:
+                continue
+            hints = self.guards.hints
+            off = self.guards.value(polynomial)
+            for name in [name for name in guesses if name in polynomial.symbols()]:
+                others = (hints[other] for other in sorted(polynomial.symbols() - {name}))
+                for number in (hints[name] - off, hints[name] + off, *others):
+                    if number >= 0 and number_of(polynomial.json(), {**hints, name: number}) == 0:
+                        return {name: number}
+        return {}
+
+    def end_where_it_is(self) -> bool:
+        """Whether what is recorded tells numbers that were guessed: then that is all, and a guard that never holds has
+        whoever runs it trace anew with these."""
+        told = [symbol(name) for name in self.guesses if name in self.fresh]
+        if not told:
+            return False
+        self.is_beginning = True
+        self.guards.solvable = ()
+        self.guards.facts[sum((each * each for each in told), ONE), "=="] = True
+        return True
 
     @property
     def place(self) -> tuple[int, ...]:

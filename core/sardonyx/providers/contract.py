@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from sardonyx.common.dtypes import DType
+from sardonyx.model.ir import Graph
 from sardonyx.providers.device import ALIGNMENT, Address, Device, Executable, LoopBody, SegmentLaunch, Tensor, Turn
 
 __all__ = [
@@ -172,6 +173,10 @@ class Bundler(ABC):
 
     provider: Provider
     """Compiles for whoever will run the bundle, not for this machine. It must be given."""
+
+    def narrow(self, graph: Graph) -> bool:
+        """Have element types that the provider has in place of those that it lacks: whether it changed any."""
+        return False
 
     @abstractmethod
     def write(self, codes: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[str, Any], dict[str, bytes]]:

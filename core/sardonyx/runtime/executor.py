@@ -110,6 +110,9 @@ class CompiledGraph:
                     results, executor, frame = self._call(executor, feeds, start, strings, symbols, lent, turns)
                 except GuardError as error:
                     refused.append(error)
+                    if executor.plan.is_beginning:
+                        with self._lock, suppress(ValueError):
+                            self.executors.remove(executor)
                 else:
                     self._touch(executor)
                     return results, executor.plan, partial(executor.release, frame)

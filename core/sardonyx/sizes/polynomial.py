@@ -14,11 +14,30 @@ from weakref import WeakValueDictionary
 
 Atom: TypeAlias = "str | Operation"
 Monomial: TypeAlias = tuple[Atom, ...]
-Ranges: TypeAlias = Mapping["Atom", "tuple[Poly, Poly]"]
-"""Inclusive lower and upper bounds of index variables, and of functions of them where more is known than can be seen;
-every other symbol is a size, at least 0."""
 
-NO_RANGES: Ranges = {}
+
+class Ranges(dict["Atom", "tuple[Poly, Poly]"]):
+    """Inclusive lower and upper bounds of index variables, and of functions of them where more is known than can be
+    seen; every other symbol is a size, at least 0.
+
+    `followed` are bounds of functions that follow from them: quotients of quotients are asked for again and again.
+    """
+
+    def __init__(self, known: Any = ()) -> None:
+        super().__init__(known)
+        self.followed: dict[Operation, tuple[Poly | None, Poly | None]] = {}
+
+    def __setitem__(self, atom: Atom, limits: tuple[Poly, Poly]) -> None:
+        super().__setitem__(atom, limits)
+        self.followed.clear()
+
+    def __ior__(self, others: Any) -> Ranges:  # type: ignore[override, misc]
+        self.update(others)
+        self.followed.clear()
+        return self
+
+
+NO_RANGES = Ranges()
 
 
 class Operation:
@@ -210,8 +229,14 @@ class Poly:
             self._nonnegative = low is not None and _all_positive(low)
         return self._nonnegative
 
-    def substitute(self, values: Mapping[str, Poly], ranges: Ranges = NO_RANGES) -> Poly:
-        """The polynomial with symbols replaced, simplified anew."""
+    def substitute(
+        self, values: Mapping[str, Poly], ranges: Ranges = NO_RANGES, done: dict[Operation, Poly] | None = None
+    ) -> Poly:
+        """The polynomial with symbols replaced, simplified anew.
+
+        `done` are functions that were replaced before, by the same values and ranges; more are added.
+        """
+        done = {} if done is None else done
         if values.keys().isdisjoint(self.symbols()):
             return self
         parts = []
@@ -227,8 +252,10 @@ class Poly:
                 elif values.keys().isdisjoint(atom.symbols):
                     unchanged.append(atom)
                 else:
-                    a, b = atom.a.substitute(values, ranges), atom.b.substitute(values, ranges)
-                    changed.append(apply(atom.name, a, b, ranges))
+                    if atom not in done:
+                        a, b = (operand.substitute(values, ranges, done) for operand in (atom.a, atom.b))
+                        done[atom] = apply(atom.name, a, b, ranges)
+                    changed.append(done[atom])
             part = Poly(((tuple(unchanged), factor),))
             for item in changed:
                 part = part * item
@@ -322,6 +349,8 @@ def _atom_range(atom: Atom, ranges: Ranges) -> tuple[Poly | None, Poly | None]:
     if not ranges or ranges.keys().isdisjoint(atom.symbols):
         low_a, low_b = a.is_nonnegative(), b.is_nonnegative()
         return (itself, itself) if _is_nonnegative(name, low_a, low_b) else (None, None)
+    if (known := ranges.followed.get(atom)) is not None:
+        return known
     low_a, low_b = a.is_nonnegative(ranges), b.is_nonnegative(ranges)
     high_a, high_b = a.bound(True, ranges), b.bound(True, ranges)
     high: Poly | None
@@ -333,7 +362,8 @@ def _atom_range(atom: Atom, ranges: Ranges) -> tuple[Poly | None, Poly | None]:
         high = high_a or high_b
     else:
         high = high_a + high_b if high_a is not None and high_b is not None and low_a and low_b else None
-    return (ZERO if _is_nonnegative(name, low_a, low_b) else None), high
+    ranges.followed[atom] = (ZERO if _is_nonnegative(name, low_a, low_b) else None), high
+    return ranges.followed[atom]
 
 
 def _is_nonnegative(name: str, a: bool, b: bool) -> bool:

@@ -17,13 +17,13 @@ from .legalizer import Legalizer
 
 
 def takes(equation: Equation, target: str) -> bool:
-    """Whether a routine selects rather than sorts: few elements, whose number is known, of 32 bits at most."""
+    """Whether a routine selects rather than sorts: few elements, whose number is known."""
     if equation.primitive.name != "top_k":
         return True
     k, x = equation.params["k"], equation.inputs[0]
-    if not isinstance(k, int) or x.dtype.itemsize > 4 or x.dtype is dtypes.bool_:
+    if not isinstance(k, int) or x.dtype.kind == "complex" or x.dtype in (dtypes.bool_, dtypes.string):
         return False
-    return 0 < k <= selection.MOST and 4 * k <= hint(x.shape[equation.params["axis"]])
+    return 0 < k <= selection.MOST[max(32, 8 * x.dtype.itemsize)] and 4 * k <= hint(x.shape[equation.params["axis"]])
 
 
 def top_k(legalizer: Legalizer, equation: Equation) -> bool:
