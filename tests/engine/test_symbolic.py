@@ -10,6 +10,20 @@ from sardonyx.sizes.polynomial import Ranges, constant, symbol, within
 from sardonyx.sizes.symbolic import UNDECIDED, Guards, Size, UndecidedSizeError, hint, poly
 
 
+@given(st.integers(2, 6), st.integers(0, 3), st.integers(0, 3))
+def test_unflattening_by_sums_vanishes(m: int, a: int, b: int) -> None:
+    """A size is a sum where a convolution made it."""
+    frames = symbol("s").floordiv(constant(20)) - constant(a)
+    height, width = frames.scaled(2) + constant(b), frames
+    i, j, y, x = (symbol(f"i{k}") for k in range(4))
+    ends = {"i0": symbol("n"), "i1": constant(m), "i2": height, "i3": width}
+    ranges = Ranges({name: (constant(0), end - constant(1)) for name, end in ends.items()})
+    flat = ((i * constant(m) + j) * height + y) * width + x
+    assert flat.mod(width, ranges) == x
+    assert flat.floordiv(width, ranges) == (i * constant(m) + j) * height + y
+    assert flat.floordiv(width, ranges).floordiv(height, ranges).mod(constant(m), ranges) == j
+
+
 @given(st.integers(2, 6), st.integers(2, 6))
 def test_unflattening_vanishes(m: int, k: int) -> None:
     """Splitting and joining an axis gives back the index: what Reshape costs in a kernel."""

@@ -6,6 +6,7 @@ An expression is the data form of a polynomial: an integer, a symbol, or a neste
 from __future__ import annotations
 
 import operator
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from math import gcd
@@ -192,16 +193,39 @@ class Poly:
 
     def _split_exactly(self, divisor: Poly) -> tuple[Poly, Poly]:
         """`_split` by a sum: takes out the multiples of it of which all terms are there."""
-        quotient, rest = ZERO, self
-        if not divisor.terms or len(divisor.terms) > len(rest.terms):
+        if not divisor.terms or len(self.terms) < 2:
+            return ZERO, self
+        atoms = {atom for monomial, _ in divisor.terms for atom in monomial}
+        groups: dict[Monomial, dict[Monomial, int]] = defaultdict(dict)
+        for monomial, factor in self.terms:
+            groups[tuple(atom for atom in monomial if atom not in atoms)][monomial] = factor
+        multiples, others = [], []
+        for terms in groups.values():
+            part = _normal(terms)
+            multiple = part._over(divisor)
+            multiples.append(multiple or ZERO)
+            others.append(part if multiple is None else ZERO)
+        quotient, rest = total(multiples), total(others)
+        if len(divisor.terms) > len(rest.terms):
             return quotient, rest
         lead = Poly(divisor.terms[:1])
-        for term in self.terms:
+        for term in rest.terms:
             multiple, remainder = Poly((term,))._split(lead)
             below = rest - multiple * divisor
             if not remainder.terms and len(below.terms) + len(divisor.terms) <= len(rest.terms):
                 quotient, rest = quotient + multiple, below
         return quotient, rest
+
+    def _over(self, divisor: Poly) -> Poly | None:
+        """What times the divisor is this, by long division; None if there is no such polynomial."""
+        quotient, rest = ZERO, self
+        lead = Poly(divisor.terms[-1:])
+        while rest.terms:
+            multiple, remainder = Poly(rest.terms[-1:])._split(lead)
+            if remainder.terms or not multiple.terms:
+                return None
+            quotient, rest = quotient + multiple, rest - multiple * divisor
+        return quotient
 
     def bound(self, upper: bool, ranges: Ranges = NO_RANGES) -> Poly | None:
         """A provable bound over sizes alone, with no index variable in it, or None."""
