@@ -54,7 +54,7 @@ export class WebGpuDevice extends Client {
     const made = () => {
       this.params = layout([{ type: "uniform", hasDynamicOffset: true }]);
       return this.listed.map(async ([label], k) => {
-        const [shader, bindings, , extents, turns, other] = codes[k];
+        const [shader, bindings, words, extents, turns, other] = codes[k];
         const [number, grid, loops] = this.gpu.isSoftware && other ? other : [shader, extents, turns];
         const code = shaders[number];
         const count = new Set(bindings).size;
@@ -74,7 +74,7 @@ export class WebGpuDevice extends Client {
             const line = lineNum ? `, line ${lineNum} (${code.split("\n")[lineNum - 1].trim()})` : "";
             throw new Error(`the shader ${label} does not compile here${line}: ${message}`);
           });
-        return { pipeline, layout: bindGroupLayouts[0], bindings, grid, loops };
+        return { pipeline, layout: bindGroupLayouts[0], bindings, words, grid, loops };
       });
     };
     this.codes = await Promise.all(this.watch(made));
@@ -111,7 +111,7 @@ export class WebGpuDevice extends Client {
   bound(launches) {
     const { limits } = this.device;
     const most = limits.maxComputeWorkgroupsPerDimension;
-    const widest = Math.max(16, ...launches.map(({ params }) => padded(4 * params.length, 16)));
+    const widest = Math.max(16, ...launches.map(({ code }) => padded(4 * this.codes[code].words, 16)));
     const stride = ALIGNMENT * Math.ceil(widest / ALIGNMENT);
     const table = new Int32Array((launches.length * stride) / 4);
     const dispatches = launches.flatMap(({ code, addresses, params }, k) => {

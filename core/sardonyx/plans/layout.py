@@ -13,6 +13,9 @@ import numpy as np
 from sardonyx.common.record import record
 from sardonyx.providers.contract import ALIGNMENT
 
+LARGEST = 1 << 48
+"""Bytes that a buffer counts as at most, more than there are, so that the places of thousands are int64."""
+
 
 @record(frozen=True)
 class Lifetime:
@@ -67,7 +70,7 @@ def _first_fit(lifetimes: list[Lifetime]) -> tuple[list[int], int]:
     highest = 0
     for k in sorted(range(count), key=lambda k: (-lifetimes[k].nbytes, k)):
         life = lifetimes[k]
-        room = aligned(life.nbytes)
+        room = min(max(aligned(life.nbytes), 0), LARGEST)
         placed = len(order)
         met = np.flatnonzero((firsts[:placed] <= life.last) & (lasts[:placed] >= life.first))
         start = 0

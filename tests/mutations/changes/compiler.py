@@ -125,8 +125,8 @@ COMPILER = [
     Mutation(
         "buffers that meet in one step may overlap",
         "core/sardonyx/plans/layout.py",
-        ".first <= last and first <= other.last]",
-        ".first < last and first < other.last]",
+        "bisect_left(steps, life.last + 1)",
+        "bisect_left(steps, life.last)",
         ("tests/engine/test_layout.py",),
     ),
     Mutation(
