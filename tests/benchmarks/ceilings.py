@@ -26,7 +26,7 @@ from sardonyx.common import dtypes
 from sardonyx.plans import plan as plans
 from sardonyx.plans.epochs import code_of
 from sardonyx.plans.plan import Plan
-from sardonyx.sizes.polynomial import evaluate
+from sardonyx.sizes.expression import evaluate
 from sardonyx_wasm.abi import CONVOLUTIONS, HOSTED
 from sardonyx_wasm.device import blas, calls
 from sardonyx_wasm.drivers import hosted

@@ -17,7 +17,7 @@ from sardonyx.ops.interpret import Environment, interpret
 from sardonyx.passes.upgrade import upgrade
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.trace import Trace
-from sardonyx.sizes.polynomial import evaluate as evaluate_size
+from sardonyx.sizes.expression import evaluate as evaluate_size
 from sardonyx.sizes.symbolic import Dim, Guards
 
 Feeds = Mapping[str, Any]

@@ -14,7 +14,8 @@ from sardonyx.compiler.finish import finish
 from sardonyx.compiler.lower import FOLD, KernelBuilder
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.trace import Trace
-from sardonyx.sizes.polynomial import Poly, evaluate
+from sardonyx.sizes.expression import evaluate
+from sardonyx.sizes.polynomial import Poly
 from sardonyx.sizes.symbolic import Guards, Size
 from sardonyx_wasm import kernels
 from sardonyx_wasm.generator import Generator

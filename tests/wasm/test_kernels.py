@@ -14,7 +14,7 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.trace import Trace
-from sardonyx.sizes.polynomial import evaluate
+from sardonyx.sizes.expression import evaluate
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm import kernels
 from sardonyx_wasm.generator import Generator

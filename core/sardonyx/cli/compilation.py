@@ -18,7 +18,7 @@ from sardonyx.plans.wording import guards_of, names_of
 from sardonyx.primitives.array import Equation
 from sardonyx.primitives.trace import Trace
 from sardonyx.providers.contract import Provider
-from sardonyx.sizes.polynomial import evaluate
+from sardonyx.sizes.expression import evaluate
 
 
 def describe(compiler: Compiler, shapes: Sequence[Sequence[int]]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sardonyx.errors import SardonyxError
 from sardonyx.model.ir import Model
 from sardonyx.plans.acceptance import holds
 from sardonyx.plans.plan import Plan
-from sardonyx.sizes.polynomial import evaluate
+from sardonyx.sizes.expression import evaluate
 
 NUMBERS = (1, 2, 4, 16, 64, 320, 512)
 """Sizes that are tried where a bundle leaves them open."""

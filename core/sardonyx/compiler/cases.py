@@ -23,7 +23,8 @@ from sardonyx.compiler.open_sizes import OpenSizes
 from sardonyx.errors import Fail, SardonyxError
 from sardonyx.plans.acceptance import LARGEST, holds, intervals
 from sardonyx.plans.plan import Launch, Plan, Read
-from sardonyx.sizes.polynomial import ONE, evaluate, symbol
+from sardonyx.sizes.expression import evaluate
+from sardonyx.sizes.polynomial import ONE, symbol
 from sardonyx.sizes.relations import crossing
 from sardonyx.sizes.sizecode import symbols_of
 

@@ -12,7 +12,7 @@ from sardonyx.errors import SardonyxError
 from sardonyx.plans.acceptance import holds
 from sardonyx.plans.plan import Plan
 from sardonyx.runtime.handles import Feed
-from sardonyx.sizes.polynomial import evaluate
+from sardonyx.sizes.expression import evaluate
 
 LINES = 3
 """The rank of a batch of sequences."""

@@ -17,7 +17,8 @@ from sardonyx.compiler.compile import Compiler, Force, UnsettledError, relate
 from sardonyx.compiler.open_sizes import OpenSizes
 from sardonyx.errors import Fail, InvalidArgument, NotImplemented, SardonyxError
 from sardonyx.plans.wording import renamed
-from sardonyx.sizes.polynomial import Poly, to_text
+from sardonyx.sizes.expression import to_text
+from sardonyx.sizes.polynomial import Poly
 
 STARTS = ((64, 32), (16, 8), (320, 64), (16000, 160), (4, 1))
 """What numbers are made up from: the first one, and what is added from one size to the next."""

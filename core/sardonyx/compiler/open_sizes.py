@@ -12,7 +12,8 @@ from sardonyx.common.record import field, record
 from sardonyx.errors import NotImplemented
 from sardonyx.model.ir import TensorType, Value, size_name
 from sardonyx.model.structure import TENSOR, Cached, Form, form
-from sardonyx.sizes.polynomial import Poly, evaluate, symbol
+from sardonyx.sizes.expression import evaluate
+from sardonyx.sizes.polynomial import Poly, symbol
 
 
 @record

@@ -7,7 +7,7 @@ from typing import Any
 
 from sardonyx.plans.plan import Plan
 from sardonyx.plans.wording import renamed
-from sardonyx.sizes.polynomial import evaluate, to_text
+from sardonyx.sizes.expression import evaluate, to_text
 from sardonyx.sizes.sizecode import Fit, symbols_of
 from sardonyx.sizes.symbolic import guard_text, sides_of
 

@@ -15,8 +15,8 @@ from sardonyx.common.strings import StringTable, active_strings
 from sardonyx.model.structure import Cached, Form, form, leaves
 from sardonyx.primitives.array import PRIMITIVES, Array, Equation, Primitive, Shape
 from sardonyx.primitives.evaluation import evaluate
+from sardonyx.sizes.expression import evaluate as number_of
 from sardonyx.sizes.polynomial import ONE, symbol
-from sardonyx.sizes.polynomial import evaluate as number_of
 from sardonyx.sizes.symbolic import Dim, Guards, Size, poly
 
 

@@ -21,7 +21,7 @@ from sardonyx.runtime.budget import OverLimitError
 from sardonyx.runtime.handles import Feed, Handle
 from sardonyx.runtime.inputs import Input
 from sardonyx.runtime.weights import Weights
-from sardonyx.sizes.polynomial import evaluate
+from sardonyx.sizes.expression import evaluate
 from sardonyx.sizes.sizecode import symbols_of
 from sardonyx.sizes.symbolic import guard_text
 

@@ -18,7 +18,7 @@ from sardonyx.runtime.buffers import Buffers
 from sardonyx.runtime.frames import Frame
 from sardonyx.runtime.handles import Feed, Handle
 from sardonyx.runtime.turns import Turns
-from sardonyx.sizes.polynomial import evaluate, to_text
+from sardonyx.sizes.expression import evaluate, to_text
 from sardonyx.sizes.sizecode import symbols_of
 
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from sardonyx.common import dtypes
 from sardonyx.plans.plan import Launch, Plan
-from sardonyx.sizes.polynomial import evaluate
+from sardonyx.sizes.expression import evaluate
 
 NODE, SESSION = "Node", "Session"
 KERNEL = "_kernel_time"

@@ -16,7 +16,8 @@ from functools import reduce
 from math import gcd
 from typing import Any
 
-from sardonyx.sizes.polynomial import Atom, Monomial, Poly, evaluate, symbol
+from sardonyx.sizes.expression import evaluate
+from sardonyx.sizes.polynomial import Atom, Monomial, Poly, symbol
 
 LARGEST_ALIKE = 4096
 """The number up to which symbols that are to be alike are tried."""

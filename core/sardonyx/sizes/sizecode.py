@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.sizes.polynomial import evaluate
+from sardonyx.sizes.expression import evaluate
 
 Evaluator = Callable[[Mapping[str, int]], tuple[Any, ...]]
 

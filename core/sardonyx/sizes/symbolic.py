@@ -23,7 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
-from sardonyx.sizes.polynomial import ONE, Poly, apply, constant, evaluate, symbol, to_text
+from sardonyx.sizes.expression import evaluate, to_text
+from sardonyx.sizes.polynomial import ONE, Poly, apply, constant, symbol
 from sardonyx.sizes.relations import alike, solved
 
 

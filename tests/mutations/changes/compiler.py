@@ -58,7 +58,7 @@ SIZES = [
     ),
     Mutation(
         "a product that divides has no parentheses",
-        "core/sardonyx/sizes/polynomial.py",
+        "core/sardonyx/sizes/expression.py",
         'parts[1] = f"({parts[1]})"',
         'parts[1] = f"{parts[1]}"',
         (_ALGEBRA,),

@@ -15,8 +15,6 @@ from sardonyx.common.record import replace
 from sardonyx.model.ir import Graph, Tensor, TensorType, Value
 from sardonyx.model.ir.build import attribute
 
-NUMBERS = {11: 1}
-"""ONNX's number of float64, and that of float32."""
 TYPE_ATTRIBUTES = ("dtype", "output_datatype", "output_dtype", "to")
 
 
@@ -35,8 +33,8 @@ def use_singles(graph: Graph) -> bool:
         for name, held in [*node.attributes.items()]:
             if isinstance(held.value, Tensor):
                 node.attributes[name] = replace(held, value=_single(held.value))
-            elif name in TYPE_ATTRIBUTES and held.value in NUMBERS:
-                node.attributes[name] = attribute(name, NUMBERS[held.value])
+            elif name in TYPE_ATTRIBUTES and held.value == dtypes.float64.number:
+                node.attributes[name] = attribute(name, dtypes.float32.number)
                 is_changed = True
     return is_changed
 
