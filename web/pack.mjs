@@ -1,8 +1,9 @@
 // node pack.mjs FOLDER TOOLS
 // Packs the page runtime for npm into FOLDER. TOOLS is a folder with esbuild and onnxruntime-common in its node_modules.
 //
-// What only other module systems need is made here: `sardonyx.min.js` for script tags, which sets the global `ort`, with
-// onnxruntime-common in it; and `sardonyx.cjs` for `require`. Both lie beside the workers' scripts, and find them there.
+// What has onnxruntime-common in it is made here: `sardonyx.min.js` for script tags, which sets the global `ort`, and the
+// module `sardonyx.min.mjs`; so is `sardonyx.cjs` for `require`. They lie beside the workers' scripts, and find them there.
+// The worker's script has its modules in it, since a page without a bundler would fetch each of them.
 import { execFileSync } from "node:child_process";
 import { cp, mkdtemp, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -18,15 +19,12 @@ const draft = await mkdtemp(join(tmpdir(), "sardonyx-"));
 try {
   const place = join(draft, "package");
   await cp(HERE, place, { recursive: true });
-  const options = {
-    entryPoints: [join(place, "ort/index.js")],
-    bundle: true,
-    nodePaths: [join(tools, "node_modules")],
-    define: { "import.meta.url": "SARDONYX_PLACE" },
-    logLevel: "warning",
-  };
+  const options = { bundle: true, nodePaths: [join(tools, "node_modules")], logLevel: "warning" };
+  const index = { ...options, entryPoints: [join(place, "ort/index.js")] };
+  const elsewhere = { ...index, define: { "import.meta.url": "SARDONYX_PLACE" } };
+  await build({ ...index, outfile: join(place, "sardonyx.min.mjs"), format: "esm", minify: true });
   await build({
-    ...options,
+    ...elsewhere,
     outfile: join(place, "sardonyx.min.js"),
     format: "iife",
     globalName: "ort",
@@ -35,13 +33,15 @@ try {
     footer: { js: 'globalThis[Symbol.for("onnxruntime")] ??= ort;' },
   });
   await build({
-    ...options,
+    ...elsewhere,
     outfile: join(place, "sardonyx.cjs"),
     format: "cjs",
     platform: "node",
     external: ["onnxruntime-common"],
     banner: { js: 'const SARDONYX_PLACE = require("node:url").pathToFileURL(__filename).href;' },
   });
+  const host = join(place, "host.js");
+  await build({ ...options, entryPoints: [host], outfile: host, allowOverwrite: true, format: "esm", minify: true });
   execFileSync("npm", ["pack", "--silent", "--pack-destination", folder, place], { stdio: ["ignore", "ignore", "inherit"] });
 } finally {
   await rm(draft, { recursive: true });

@@ -40,27 +40,19 @@ const ENGINES = {
     return { ort, address: "/data/model.onnx", memory: () => memories.reduce((sum, { buffer }) => sum + buffer.byteLength, 0) };
   },
   async Sardonyx(target, threads) {
-    const ort = await import("/sardonyx/ort/index.js");
-    const { backend } = await import("/sardonyx/ort/backend.js");
-    const { createInferenceSessionHandler } = backend;
+    const ort = await import("/sardonyx/sardonyx.min.mjs");
     ort.env.wasm.numThreads = threads;
-    let own;
-    backend.createInferenceSessionHandler = async (...given) => {
-      const handler = await createInferenceSessionHandler.apply(backend, given);
-      own = handler.session;
-      return handler;
-    };
-    return { ort, address: `/data/${target}.sdx`, memory: () => own.memory, own: () => own };
+    return { ort, address: `/data/${target}.sdx`, memory: ({ session }) => session.memory };
   },
 };
 
 // Milliseconds to the first answer of a side, bytes of its memory, and the outputs' types and shapes; elements are posted.
 export async function start(side, target, threads) {
   const begun = performance.now();
-  const { ort, address, memory, own } = await ENGINES[side](target, threads);
+  const { ort, address, memory } = await ENGINES[side](target, threads);
   const session = await ort.InferenceSession.create(address, { executionProviders: [target] });
   const feeds = Object.fromEntries(inputs.map(([name, dtype, dims, data]) => [name, new ort.Tensor(dtype, data, dims)]));
-  sides[side] = { run: () => session.run(feeds), own, feeds };
+  sides[side] = { run: () => session.run(feeds), handler: session.handler, feeds };
   const results = await session.run(feeds);
   const time = performance.now() - begun;
   const outputs = [];
@@ -69,7 +61,7 @@ export async function start(side, target, threads) {
     outputs.push([type, dims]);
     await fetch(`/${side}/${k}`, { method: "POST", body: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) });
   }
-  return { time, memory: memory(), outputs };
+  return { time, memory: memory(session.handler), outputs };
 }
 
 // Milliseconds of runs of each side, in turns, for so many seconds, three at least. A turn is a pause, in which the
@@ -95,8 +87,8 @@ export async function steady(runs, seconds) {
 
 // Microseconds of a run by onnxruntime-web's interface, and without it, on the same session: medians of rounds.
 export async function adapter(rounds, runs) {
-  const { run, own, feeds } = sides.Sardonyx;
-  const ways = { interface: run, session: () => own().run(feeds) };
+  const { run, handler, feeds } = sides.Sardonyx;
+  const ways = { interface: run, session: () => handler.session.run(feeds) };
   const times = Object.fromEntries(Object.keys(ways).map((way) => [way, []]));
   for (let i = 0; i < rounds; i++) {
     for (const way of turns(Object.keys(ways), i)) {

@@ -2,7 +2,8 @@
 
     python -m tests.benchmarks.web_table [--models ID,...] [--gpu ID,...] [--rounds 3] [--mbit 20] [--write] [--json]
 
-Both sides have the same interface, in the same page of Chromium; sides run in turns, and who goes first alternates.
+Both sides have the same interface, in the same page of Chromium, which has each as one module, as its package has it;
+sides run in turns, and who goes first alternates.
 Bytes and the cold time, to the first answer over `--mbit` Mbit/s, are of pages that have been nowhere: everything is
 gzipped at its best level, models too, but for bundles, which are compressed in themselves. Runs are on WASM on one
 thread and on two, after a pause in which the other side's threads fall asleep, and warm; for the models of `--gpu` on
@@ -31,8 +32,8 @@ from tests.benchmarks.turns import turns
 from tests.models import MODELS as KNOWN
 from tests.models import assert_close, inputs, path, reference
 from tests.support.browser import Chromium, open_chromium
-from tests.support.npm import package
-from tests.web.pages import RUNTIME, bundled
+from tests.support.npm import unpacked_runtime
+from tests.web.pages import bundled
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -40,11 +41,9 @@ if TYPE_CHECKING:
 THEIRS, OURS = "onnxruntime-web", "Sardonyx"
 SIDES = (THEIRS, OURS)
 RUNS = {"1 thread": ("wasm", 1), "2 threads": ("wasm", 2), "WebGPU": ("webgpu", 1)}
-ENGINES = ("/onnxruntime/", "/sardonyx/", "/common/", "/data/model.onnx", "/data/wasm.sdx")
+ENGINES = ("/onnxruntime/", "/sardonyx/", "/data/model.onnx", "/data/wasm.sdx")
 """Where all lies that a side loads."""
-PAGE = """<!doctype html><script type="importmap">
-{ "imports": { "onnxruntime-common": "/common/dist/esm/index.js" } }
-</script>"""
+PAGE = "<!doctype html>"
 UNITS = {"bytes": ("loaded, MB", 1e6), "cold": ("cold, s", 1e3), "memory": ("memory, MiB", 1 << 20)}
 
 Figures = dict[str, Any]
@@ -202,12 +201,10 @@ def main() -> None:
         parser.error(f"no model {', '.join(unknown)}; python -m tests.models lists them")
     folders = {
         "benchmarks": Path(__file__).parent,
-        "common": package("onnxruntime-common"),
         "onnxruntime": onnxruntime_web(),
         "onnxruntime-gpu": onnxruntime_web(GPU_FILES),
-        "sardonyx": RUNTIME,
     }
-    with open_chromium(folders) as chromium:
+    with unpacked_runtime() as runtime, open_chromium({**folders, "sardonyx": runtime}) as chromium:
         chromium.site.gzip = True
         rows = collected(
             arguments.models, lambda id: measure(chromium, id, id in arguments.gpu, arguments), not arguments.json

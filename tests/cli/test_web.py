@@ -12,18 +12,19 @@ import pytest
 
 from sardonyx.cli import main
 from sardonyx.web import archive, distribution
-from sardonyx.web.folder import COMPILER, write
+from sardonyx.web.folder import write
 from sardonyx.web.known import known
+from sardonyx.web.linking import served
 from sardonyx.web.wheel import METADATA, wheel
 from tests.support import require
-from tests.support.wheel import ROOT
 
-SCRIPTS = {path.name for path in (ROOT / "web" / "sardonyx").glob("*.js")}
-TYPES = {"runtime.d.ts", "compile.d.ts", "training.d.ts", "vision.d.ts"}
-TRAINING = {"training.js", "training_remote.js", "training_host.js", "trainer.js", "trained.js"}
-LATE = {"picture.js", "downloads.js", "vision.js", *TRAINING}
-"""What pages load when they want it."""
-PARTS = {f"{name}/{path.name}" for name in ("ort", "genai") for path in (ROOT / "web" / "sardonyx" / name).iterdir()}
+SCRIPTS = {
+    *("runtime.js", "downloads.js", "picture.js", "vision.js", "training.js", "ort/index.js", "ort/small.js"),
+    *("genai/chat.js", "host.js", "helper.js", "training_host.js"),
+}
+"""What pages name, workers start and scripts import when they want it; the rest is inside of these."""
+COMPILING = {"compile.js", "compiler.js", "compile.d.ts"}
+TYPES = {"runtime.d.ts", "training.d.ts", "vision.d.ts", "ort/index.d.ts", "package.json"}
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_holds_what_pages_need_and_nothing_else(
     own = (target / "sardonyx" / engine["wheel"]).resolve()
     core = {"pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"}
     wheels = {"numpy.whl", "blas.whl", "micropip.whl", "packaging.whl", own.name}
-    scripts = {f"sardonyx/{name}" for name in SCRIPTS | TYPES | PARTS | {"engine.json", "known.json", "package.json"}}
+    scripts = {f"sardonyx/{name}" for name in SCRIPTS | TYPES | COMPILING | {"engine.json", "known.json"}}
     assert set(files) == scripts | {f"pyodide/{name}" for name in core | wheels}
     lock = json.loads(files["pyodide/pyodide-lock.json"].read_bytes())
     assert set(lock["packages"]) == {"numpy", "blas", "micropip", "packaging", "sardonyx"}
@@ -96,7 +97,7 @@ def test_for_bundles_the_runtime_is_enough(tmp_path: Path, capsys: pytest.Captur
     assert "runtime.js" in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["sardonyx"]
     made = {path.relative_to(tmp_path / "sardonyx").as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    assert made == (SCRIPTS | TYPES) - {*COMPILER} | PARTS | {"package.json"}
+    assert made == SCRIPTS | TYPES
 
 
 @pytest.mark.parametrize(
@@ -127,9 +128,7 @@ def test_without_the_archive(
 
 
 def test_the_runtime_is_small() -> None:
-    """Without what compiles, and what is late."""
-    sizes = {name: (ROOT / "web" / "sardonyx" / name).stat().st_size for name in SCRIPTS}
-    assert sum(size for name, size in sizes.items() if name not in {*COMPILER, *LATE}) <= 100_000
+    assert len(served()["runtime.js"]) <= 100_000
 
 
 def test_the_wheel_is_what_the_build_makes() -> None:

@@ -6,12 +6,15 @@ import json
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from .cache import CACHE, cached, downloaded, verified
 
+PACK = Path(__file__).parents[2] / "web" / "pack.mjs"
 PACKAGES = {
     "onnxruntime-common": ("1.30.0", "7906c439e0d3e0f4048caa23b64cdfadc0f455c377f579ce1ab2a4b778f07d5f"),
     "onnxruntime-common@1.14": ("1.14.0", "b3c49d192bb8b9d872a53e37fd7636f69e3b3cdf26f49fc50390a801b7462a10"),
@@ -78,3 +81,20 @@ def replaced(folder: Path, target: Path, package: Path) -> Path:
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(package, place)
     return target
+
+
+def packed_runtime(folder: Path) -> Path:
+    """Pack the page runtime into `folder`, as `make npm` does; return the archive."""
+    tools = installed("packing", {"esbuild": "0.24.0"})
+    subprocess.run(["node", str(PACK), str(folder), str(tools)], check=True)
+    (archive,) = folder.glob("sardonyx-*.tgz")
+    return archive
+
+
+@contextmanager
+def unpacked_runtime() -> Iterator[Path]:
+    """The folder of the page runtime's package."""
+    with tempfile.TemporaryDirectory() as scratch:
+        with tarfile.open(packed_runtime(Path(scratch))) as tar:
+            tar.extractall(scratch, filter="data")
+        yield Path(scratch) / "package"

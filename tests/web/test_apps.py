@@ -16,8 +16,8 @@ from PIL import Image, ImageDraw, ImageFont
 from sardonyx import InferenceSession
 from sardonyx.demo import assets
 from tests.support.browser import Chromium
-from tests.support.npm import installed, replaced
-from tests.web.pages import HERE, RUNTIME, bundled
+from tests.support.npm import installed, replaced, unpacked_runtime
+from tests.web.pages import HERE, bundled
 
 pytestmark = pytest.mark.nightly
 BUNDLERS = {"vite": "5.4.11", "webpack": "5.96.1", "webpack-cli": "5.1.4", "esbuild": "0.24.0"}
@@ -47,7 +47,8 @@ LINES = ["Hello World 2026", "read by Sardonyx"]
 
 
 def build(name: str, packages: dict[str, str], command: list[str], folder: Path) -> None:
-    replaced(installed(name, packages), folder, RUNTIME)
+    with unpacked_runtime() as package:
+        replaced(installed(name, packages), folder, package)
     for file in (HERE / "apps").iterdir():
         shutil.copy(file, folder)
     done = subprocess.run(["npx", *command], cwd=folder, capture_output=True, text=True)

@@ -18,8 +18,8 @@ from sardonyx import InferenceSession
 from sardonyx.demo import assets
 from tests.support import node, require
 from tests.support.browser import Chromium
-from tests.support.npm import installed, replaced
-from tests.web.pages import HERE, RUNTIME
+from tests.support.npm import installed, replaced, unpacked_runtime
+from tests.web.pages import HERE
 from tests.web.test_apps import BUILDS, BUNDLERS
 
 DIGITS = Path(str(assets() / "digits.onnx"))
@@ -52,7 +52,8 @@ return Object.entries(given).map(([id, code]) => plugin().transform(code, id).co
 
 def write_app(bundler: str, folder: Path, program: list[str] = PROGRAM) -> None:
     """An app that imports a model, and has the same one in its public folder."""
-    replaced(installed("bundlers", BUNDLERS), folder, RUNTIME)
+    with unpacked_runtime() as package:
+        replaced(installed("bundlers", BUNDLERS), folder, package)
     shutil.copy(HERE / "apps" / "models.js", folder)
     shutil.copy(DIGITS, folder / "digits.onnx")
     (folder / "public" / "models").mkdir(parents=True)

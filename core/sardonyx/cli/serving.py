@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from sardonyx.cli.site import ENDING, INDEX, bundle_parts
 from sardonyx.common.units import nbytes
 from sardonyx.errors import Fail, SardonyxError
-from sardonyx.web import scripts
+from sardonyx.web.linking import served
 
 HEADERS = {
     # these three let pages have shared memory, and so threads
@@ -59,6 +59,10 @@ class Server(ThreadingHTTPServer):
         self.made: dict[Path, tuple[int, Path | SardonyxError]] = {}
         self._how = targets, sizes, args
         self._alone = threading.Lock()
+        for path, script in served().items():
+            own = Path(self._scratch.name) / "sardonyx" / path
+            own.parent.mkdir(parents=True, exist_ok=True)
+            own.write_bytes(script)
 
     def server_close(self) -> None:
         super().server_close()
@@ -76,7 +80,7 @@ class Server(ThreadingHTTPServer):
             return self._index()
         if path.endswith(MODEL + ENDING):
             return self._bundle(file)
-        own = Path(str(scripts())) / path.removeprefix("sardonyx/")
+        own = Path(self._scratch.name) / path
         return own if path.startswith("sardonyx/") and not file.exists() and own.is_file() else file
 
     def _bundle(self, file: Path) -> Path:

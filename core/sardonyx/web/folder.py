@@ -10,14 +10,14 @@ from pathlib import Path
 
 from sardonyx.errors import Fail
 from sardonyx.version import __version__
-from sardonyx.web import scripts
 from sardonyx.web.bytecode import PACKED
 from sardonyx.web.distribution import GLUE, LOCK, download, entry, needed, taken
 from sardonyx.web.interpreter import made
 from sardonyx.web.known import known
+from sardonyx.web.linking import served
 from sardonyx.web.wheel import PACKAGES, wheel
 
-COMPILER = ("compile.js", "compile.d.ts", "compiler.js", "python.js", "store.js")
+COMPILER = ("compile.js", "compile.d.ts", "compiler.js")
 """The scripts that bundles do without."""
 STDLIB, WASM = "python_stdlib.zip", "pyodide.asm.wasm"
 
@@ -43,10 +43,9 @@ def write(folder: Path, pyodide: Path | None = None, *, compiler: bool = True, b
 
 
 def _files(pyodide: Path | None, compiler: bool, bytecode: bool) -> Iterator[tuple[str, bytes]]:
-    for folder in ("", "ort/", "genai/"):
-        for script in sorted((scripts() / folder).iterdir(), key=lambda item: item.name):
-            if script.name.endswith((".js", ".json", ".ts")) and (compiler or script.name not in COMPILER):
-                yield f"sardonyx/{folder}{script.name}", script.read_bytes()
+    for path, script in served().items():
+        if compiler or path not in COMPILER:
+            yield f"sardonyx/{path}", script
     if not compiler:
         return
     yield "sardonyx/known.json", json.dumps(known(), separators=(",", ":")).encode()
