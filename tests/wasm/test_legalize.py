@@ -257,22 +257,24 @@ def test_of_one_dimension(target: str) -> None:
 
 @TARGETS
 @pytest.mark.parametrize(
-    ("kernel", "spread", "low", "high"),
+    ("kernel", "spread", "low", "high", "together"),
     [
-        ((2, 2), (2, 2), (1, 1), (1, 1)),
-        ((3, 3), (2, 2), (1, 1), (2, 2)),
-        ((3, 2), (1, 3), (2, 0), (2, 4)),
-        ((1, 1), (2, 2), (0, 0), (1, 0)),
-        ((2, 2, 2), (2, 2, 2), (1, 1, 1), (1, 1, 1)),
-        ((3, 1, 2), (2, 1, 3), (1, 0, 2), (2, 0, 3)),
+        ((2, 2), (2, 2), (1, 1), (1, 1), True),
+        ((3, 3), (2, 2), (1, 1), (2, 2), False),
+        ((3, 2), (1, 3), (2, 0), (2, 4), False),
+        ((1, 1), (2, 2), (0, 0), (1, 0), False),
+        ((2, 2, 2), (2, 2, 2), (1, 1, 1), (1, 1, 1), True),
+        ((3, 1, 2), (2, 1, 3), (1, 0, 2), (2, 0, 3), False),
     ],
 )
-def test_transposed(target: str, kernel: Any, spread: Any, low: Any, high: Any) -> None:
+def test_transposed(target: str, kernel: Any, spread: Any, low: Any, high: Any, together: bool) -> None:
+    """Phases of the outputs that see the same elements are made together."""
     ones, taps = (1,) * len(kernel), tuple(map(slice, kernel))
     w = (W if len(kernel) == 2 else V)[(slice(6), slice(5), *taps)]
     x = [2, 5, 7, 6, 4][: w.ndim]
     used = check(target, [x], lambda x, w: p.conv_general(x, w, ones, ones, low, high, spread=spread), [w])
     assert "conv_general" not in used
+    assert ("concat" in used) != together
 
 
 @TARGETS

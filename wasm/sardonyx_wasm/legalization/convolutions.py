@@ -69,20 +69,33 @@ def _transposed(
     """A convolution of an image with zeros between its elements: one without zeros for each phase of the outputs.
 
     Output s * j + r meets the taps t = low - r (mod s), every s-th, at the elements from j - (low - r - t) / s on.
+    Phases that see the same elements are features side by side.
     """
     sizes = [(size + step - 1) // step for size, step in zip(shape[1:-1], spread, strict=True)]
     rank, ones = len(sizes), [1] * len(sizes)
-    phases = []
+    parts: list[Array | None] = []
+    windows = []
     for phase in np.ndindex(*spread):
         first = [(before - r) % step for before, r, step in zip(low, phase, spread, strict=True)]
         starts = [(b - r - t) // step for b, r, t, step in zip(low, phase, first, spread, strict=True)]
         counts = [max(0, (int(n) - t + s - 1) // s) for n, t, s in zip(w.shape[2:], first, spread, strict=True)]
-        if 0 in counts:
-            phases.append(p.full([shape[0], *sizes, shape[-1]], 0.0, dtypes.float32))
-            continue
-        part = p.slice_(w, [0, 0, *first], [*w.shape[:2], *counts], [1, 1, *spread])
-        phases.append(convolve(legalizer, image, part, [shape[0], *sizes, shape[-1]], groups, ones, ones, starts))
-    together = p.reshape(p.concat(phases, rank + 1), [shape[0], *sizes, *spread, shape[-1]])
+        windows.append((starts, counts))
+        ends = [*w.shape[:2], *counts]
+        parts.append(p.slice_(w, [0, 0, *first], ends, [1, 1, *spread]) if 0 not in counts else None)
+    if groups == 1 and None not in parts and all(window == windows[0] for window in windows):
+        every = p.concat([part for part in parts if part is not None], 0)
+        made = [shape[0], *sizes, len(parts) * shape[-1]]
+        together = convolve(legalizer, image, every, made, 1, ones, ones, windows[0][0])
+    else:
+        made = [shape[0], *sizes, shape[-1]]
+        phases = [
+            p.full(made, 0.0, dtypes.float32)
+            if part is None
+            else convolve(legalizer, image, part, made, groups, ones, ones, starts)
+            for part, (starts, _) in zip(parts, windows, strict=True)
+        ]
+        together = p.concat(phases, rank + 1)
+    together = p.reshape(together, [shape[0], *sizes, *spread, shape[-1]])
     return p.slice_(interleaved(together), [0] * (rank + 2), shape)
 
 
