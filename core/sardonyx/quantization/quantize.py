@@ -250,7 +250,13 @@ def quantize_static(
     kinds = op_types_to_quantize or list({**QLinearOpsRegistry, **QDQRegistry})
     model = _loaded(model_input)
     lifted = for_types(
-        model, weight_type, activation_type, options.get("TensorQuantOverrides"), options.get("BlockSize", 0)
+        model,
+        weight_type,
+        activation_type,
+        options.get("TensorQuantOverrides"),
+        options.get("BlockSize", 0),
+        quant_format is QuantFormat.QDQ and not options.get("UseQDQContribOps", False),
+        per_channel,
     )
     cache = None if calibration_cache_path is None else Path(calibration_cache_path)
     ranges = _cached(cache, calibrate_method)
