@@ -68,6 +68,8 @@ class QuantizedBias:
 
 def dtype_of(quant_type: Any) -> DType:
     """The type that a QuantType, or a number of `TensorProto.DataType`, stands for."""
+    if isinstance(quant_type, str):
+        raise InvalidArgument(f"{quant_type!r} is a string, and no QuantType; QuantType.from_string makes one of it")
     dtype = dtypes.by_number(quant_type if isinstance(quant_type, int) else quant_type.tensor_type)
     if dtype is None:
         raise InvalidArgument(f"{quant_type} is no element type")

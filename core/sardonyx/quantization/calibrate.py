@@ -457,7 +457,8 @@ def create_calibrator(
 ) -> CalibraterBase:
     """A calibrator of this method that is ready to collect; options that the method does not heed are left out."""
     if calibrate_method not in OPTIONS:
-        raise InvalidArgument(f"Unsupported calibration method {calibrate_method}")
+        known = ", ".join(map(str, OPTIONS))
+        raise InvalidArgument(f"Unsupported calibration method {calibrate_method!r}; there are {known}")
     kind, defaults = OPTIONS[calibrate_method]
     options = {name: (extra_options or {}).get(name, default) for name, default in defaults.items()}
     options["use_external_data_format"] = use_external_data_format
