@@ -117,11 +117,45 @@ def weight_of_infinity() -> onnx.ModelProto:
     return b.model("y")
 
 
+def activations_that_are_not_alone() -> onnx.ModelProto:
+    """What Relu takes goes elsewhere, too; MaxPool comes before, and takes integers."""
+    b = Builder(1, 4, 6, 6)
+    t = b.conv("x", 4, 4)
+    pooled = b.node("MaxPool", [t], kernel_shape=[1, 1])
+    t = b.node("Concat", [t, b.node("Relu", [t]), pooled], axis=1)
+    t = b.conv(t, 4, 12)
+    u = b.node("Relu", [t])
+    b.node("Add", [b.conv(u, 4, 4), u], "y")
+    return b.model("y", t)
+
+
+def bounds_without_zero() -> onnx.ModelProto:
+    b = Builder(1, 4, 6, 6)
+    t = b.conv("x", 4, 4)
+    t = b.node("Clip", [t, b.constant("low", value=np.float32(0.5)), b.constant("high", value=np.float32(2))])
+    t = b.node("Clip", [b.conv(t, 4, 4), "", b.constant("top", value=np.float32(-0.5))])
+    b.node("Add", [b.conv(t, 4, 4), b.constant("a", 4, 1, 1)], "y")
+    return b.model("y")
+
+
+def pads_beyond_the_range() -> onnx.ModelProto:
+    b = Builder(1, 2, 6, 6)
+    pads = b.constant("pads", value=np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64))
+    t = b.node("Pad", [b.conv("x", 2, 2), pads, b.constant("fill", value=np.float32(-15.5))])
+    b.node("Add", [b.conv(t, 2, 2), b.constant("a", 2, 1, 1)], "y")
+    return b.model("y")
+
+
 CASES: list[tuple[Callable[[], onnx.ModelProto], Options]] = [
     *(
         (partial(gemm_with_factors, alpha, beta), options)
         for alpha, beta in ((1.0, 0.5), (2.0, 1.0), (2.0, 0.5), (-0.5, 3.0), (1.0, 0.0), (0.0, 1.0))
         for options in (PAIRS, OPERATORS, OPERATORS | CHANNELS, {"extra_options": {"QuantizeBias": False}})
+    ),
+    *(
+        (make, options)
+        for make in (activations_that_are_not_alone, bounds_without_zero, pads_beyond_the_range)
+        for options in (PAIRS, OPERATORS, OPERATORS | CHANNELS)
     ),
     *((bias_of_two_scales, options) for options in (OPERATORS, OPERATORS | CHANNELS)),
     *((bias_that_is_added, options) for options in (OPERATORS, OPERATORS | CHANNELS)),

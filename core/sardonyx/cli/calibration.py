@@ -268,9 +268,7 @@ def _from_python(where: str) -> Iterator[Feeds]:
         reader = reader()
     if not hasattr(reader, "get_next") and not isinstance(reader, Iterable):
         kind = type(reader).__name__
-        raise InvalidArgument(
-            f"--calibrate {where}: a {kind} gives no samples; it has no get_next, and is not iterated"
-        )
+        raise InvalidArgument(f"--calibrate {where}: a {kind} gives no samples: give it get_next, or have it iterated")
     given = iter(reader.get_next, None) if hasattr(reader, "get_next") else iter(reader)
     for number, each in enumerate(given):
         if not isinstance(each, Mapping):

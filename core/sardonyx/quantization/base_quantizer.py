@@ -124,6 +124,8 @@ class BaseQuantizer:
             kinds = sorted({type(each).__name__ for each in tensors_range.values()})
             raise TypeError(f"tensors_range holds {', '.join(kinds)}; it holds TensorData")
         self.tensors_range = tensors_range
+        self.cut: set[str] = set()
+        """What Relu and Clip make whose ranges what they take has, too: so these nodes have nothing to do."""
         self.nodes_to_quantize = nodes_to_quantize
         self.nodes_to_exclude = nodes_to_exclude
         self.op_types_to_quantize = op_types_to_quantize
@@ -214,9 +216,28 @@ class BaseQuantizer:
                     self.tensors_range[output] = TensorData(**dict(zip(("lowest", "highest"), ends)))
                 continue
             taken = node.inputs[0].name if node.inputs[0] is not None else ""
-            known = taken in self.tensors_range and output in self.tensors_range
-            if known and len(self.network.users(taken)) == 1:
+            if taken in self.tensors_range and output in self.tensors_range and self._says_all(node):
                 self.tensors_range[taken] = self.tensors_range[output]
+                self.cut.add(output)
+
+    def _says_all(self, node: Node) -> bool:
+        """Whether the range of what a Relu or a Clip makes, with 0 in it, says all that the node does.
+
+        What it takes must be for it alone.
+        """
+        taken = node.inputs[0].name if node.inputs[0] is not None else ""
+        if len(self.network.users(taken)) != 1 or self.network.is_output(taken):
+            return False
+        if node.op_type == "Relu":
+            return True
+        bounds: list[Any] = [node.attribute("min", None), node.attribute("max", None)]
+        for place, value in enumerate(node.inputs[1:3]):
+            if value is not None:
+                bounds[place] = self.network.constant(value.name)
+                if bounds[place] is None:
+                    return False
+        low, high = bounds
+        return (low is None or float(low) <= 0) and (high is None or float(high) >= 0)
 
     def calc_quant_params(self, tensor_data: TensorData, quant_overrides: Override) -> QuantizationParams:
         """Zero point and scale of an activation, by its range and by what is asked of it."""

@@ -96,7 +96,7 @@ def clip(q: QDQMarks, node: Node) -> None:
     taken, output = names(node.inputs)[0], node.outputs[0].name
     if not q.is_tensor_quantized(taken):
         return
-    removable = not q.is_activation_symmetric and not q.qdq_keep_removable_activations
+    removable = not q.is_activation_symmetric and not q.qdq_keep_removable_activations and output in q.cut
     if removable and q.try_replacing_upstream_output(taken, output):
         q.network.remove([node])
     else:

@@ -57,11 +57,11 @@ def binary(q: QuantizedTensors, node: Node) -> None:
 
 def clip(q: QuantizedTensors, node: Node) -> None:
     """Relu(x), Clip(x) -> x', for the range of x was cut by it; of a symmetric range, and of floats, it stays"""
-    found = q.quantized.get(names(node.inputs)[0])
-    if found is None or q.is_activation_symmetric:
+    found, output = q.quantized.get(names(node.inputs)[0]), node.outputs[0].name
+    if found is None or q.is_activation_symmetric or output not in q.cut:
         keep(q, node)
         return
-    q.quantized[node.outputs[0].name] = found
+    q.quantized[output] = found
 
 
 def sigmoid(q: QuantizedTensors, node: Node) -> None:
@@ -199,6 +199,11 @@ def _pad_value(q: QuantizedTensors, node: Node, found: Quantized, value: str) ->
         q.emit(network.node("QuantizeLinear", [value, found.scale, found.zero], [name], label))
     else:
         scale, zero = (network.initializers[each].array().reshape(-1)[0] for each in (found.scale, found.zero))
+        with np.errstate(over="ignore"):
+            level = float(filled.array().item() / scale + zero)
+        least, greatest = scales.limits(q.activation)
+        if not least - 0.5 <= level <= greatest + 0.5:  # the range of what is filled does not hold what fills it
+            return False
         integers = scales.quantized(np.asarray(filled.array()), q.activation, scale, zero)
         network.keep(name, integers, q.activation)
     network.set_input(node, 2, name)
