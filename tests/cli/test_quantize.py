@@ -249,6 +249,7 @@ def test_ctrl_c(scores: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
         (["--calibrate", "nowhere"], "--calibrate nowhere does not exist"),
         (["--calibrate", "nowhere.npz"], "--calibrate nowhere.npz does not exist"),
         (["--calibrate", "no_module_here:x"], "--calibrate no_module_here:x: No module named 'no_module_here'"),
+        (["--calibrate", "os:path"], "--calibrate os:path: a module gives no samples: give it get_next, or have it"),
         (["--calibrate", __file__], "give a folder, a .npz or .npy file, or MODULE:NAME of a reader"),
     ],
 )

@@ -25,6 +25,9 @@ THEIRS_FAILS = {
     ("products", "qdq channels", "qop channels"): "a bias of two axes has no channels",
     ("products", "qdq channels of 4 bits", "qdq axis"): "a bias of two axes has its channels along the first",
     ("products", *DYNAMIC): "a weight of two nodes is transposed twice",
+    ("factors", *STATIC): "beta is taken for a part of the scale of C, and alpha is forgotten",
+    ("shared", *(each for each in STATIC if each.startswith("qop"))): "a bias of two nodes has the scale of the first",
+    ("halves", *STATIC, *DYNAMIC): "float16 is given to operators that take float32",
     ("attention", *(each for each in STATIC if each.startswith("qop"))): "what is quantized has no range",
 }
 """A model and option sets with which onnxruntime's tool fails, or makes a model that is wrong."""

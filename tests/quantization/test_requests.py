@@ -198,6 +198,9 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
         "use QuantFormat.QDQ",
     ),
     ({"extra_options": {"SmoothQuant": True}}, NotImplementedError, "SmoothQuant"),
+    ({"weight_type": "QInt8"}, ValueError, "'QInt8' is a string, and no QuantType; QuantType.from_string makes one"),
+    ({"quant_format": "QOperator"}, ValueError, "quant_format='QOperator': give QuantFormat.QDQ or QuantFormat.QO"),
+    ({"calibrate_method": "MinMax"}, ValueError, "Unsupported calibration method 'MinMax'; there are "),
 ]
 
 

@@ -18,9 +18,11 @@ from PIL import Image, ImageDraw
 
 from sardonyx import vision
 from sardonyx.cli import main
+from sardonyx.cli.detections import labels
 from sardonyx.errors import InvalidArgument, NoSuchFile
 from sardonyx.model.serde.reader import read
 from sardonyx.passes.vision.detection import Detection, with_detection
+from sardonyx.vision.pixels import pixels_of
 from tests.vision.families import (
     FAMILIES,
     HEIGHT,
@@ -358,3 +360,78 @@ def test_labels_of_a_file(files: tuple[str, str], tmp_path: Path, capsys: pytest
     objects = json.loads(capsys.readouterr().out)["pictures"][0]["objects"]
     assert {each["label"] for each in objects} <= {*"vwxyz"}
     assert len(objects) > 3
+
+
+LISTED = {
+    "names.txt": "ant\r\nbee\r\n\r\ncat\r\ndog\r\neel",
+    "bom.txt": "\ufeffant\nbee\ncat\ndog\neel\n",
+    "numbered.txt": "0  ant\n1  bee\n2  cat\n3  dog\n4  eel\n",
+    "rows.csv": "0,ant\n1,bee\n2,cat\n3,dog\n4,eel\n",
+    "one.txt": "ant,bee, cat,dog,eel",
+    "list.json": '["ant", "bee", "cat", "dog", "eel"]',
+    "numbers.json": '{"0": "ant", "1": "bee", "2": "cat", "3": "dog", "4": "eel"}',
+    "data.yaml": "path: a  # b\nnames:\n  0: ant\n  1: 'bee'\n  2: cat # and more\n  3: dog\n  4: eel\nnc: 5\n",
+    "items.yaml": 'nc: 5\nnames:\n- ant\n- bee\n- cat\n- dog\n- "eel"\n',
+    "flow.yaml": "names: ['ant', bee, cat, dog, eel]\nnc: 5\n",
+    "braces.yaml": "names: {0: ant, 1: bee, 2: cat, 3: dog, 4: eel}\n",
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_files_of_labels(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(LISTED[name].encode())
+    assert labels(str(tmp_path / name), "labels") == LABELS
+
+
+def test_names_with_commas_stand_in_lines(tmp_path: Path) -> None:
+    """As those of ImageNet; names that begin with numbers keep them."""
+    (tmp_path / "names.txt").write_text("tench, Tinca tinca\ngoldfish, Carassius auratus\n")
+    assert labels(str(tmp_path / "names.txt"), "labels") == ("tench, Tinca tinca", "goldfish, Carassius auratus")
+    (tmp_path / "coins.txt").write_text("1 euro\n2 euro\n50 cents\n")
+    assert labels(str(tmp_path / "coins.txt"), "labels") == ("1 euro", "2 euro", "50 cents")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "the file has no names in it; write one in a line"),
+        (b"names:\n", "the file has no names in it"),
+        ("ant\nbee".encode("utf-16"), "the file is not text in UTF-8; save it as such"),
+    ],
+)
+def test_files_without_labels(content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_bytes(content)
+    with pytest.raises(InvalidArgument, match=words):
+        labels(str(tmp_path / "names.txt"), "labels")
+
+
+def test_fewer_labels_than_classes() -> None:
+    """What follows the classes is told by masks, or in the metadata by the shape of keypoints."""
+    wanted = "output 'output0' is float32[1,9,126]: 5 classes, and 3 labels"
+    assert refusal(raw(), labels=LABELS[:3]) == wanted
+    detector(YOLO, raw(), metadata={"task": "pose", "kpt_shape": "[1, 2]"}, labels=LABELS[:3])
+    segment = FAMILIES["yolov8-segment"]
+    head = segment.make(np.random.default_rng(0))
+    agrees(answer(detector(segment, head), head, SIZE), kept(*yolov8(head), 0.25, 0.45))
+
+
+def test_a_size_that_is_not_the_models() -> None:
+    """It is refused before anything is made for so many cells."""
+    for size, words in (((99999, 99999), "resize=99999x99999: input 'images' is 64 high"), ((64, 32), "is 96 wide")):
+        with pytest.raises(InvalidArgument, match=words):
+            detector(YOLO, raw(), vision.Picture("", size=size))
+
+
+def test_grey_of_16_bits(tmp_path: Path) -> None:
+    """The upper 8 bits; levels of which nothing says what white is are refused."""
+    grey = np.arange(0, 65536, 16, np.uint16).reshape(64, 64)
+    for name in ("grey.png", "grey.tiff"):
+        Image.fromarray(grey).save(tmp_path / name)
+        np.testing.assert_array_equal(pixels_of(tmp_path / name)[..., 1], grey >> 8)
+    np.testing.assert_array_equal(pixels_of(Image.fromarray(grey))[..., 1], grey >> 8)
+    for kind in (np.int32, np.float32):
+        image = Image.fromarray(grey.astype(kind))
+        image.save(tmp_path / "wide.tiff")
+        for given in (image, tmp_path / "wide.tiff", (tmp_path / "wide.tiff").read_bytes()):
+            with pytest.raises(InvalidArgument, match=rf"levels are {kind.__name__}: scale them to 0\.\.255, and give"):
+                pixels_of(given)

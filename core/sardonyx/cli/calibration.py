@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -266,6 +266,9 @@ def _from_python(where: str) -> Iterator[Feeds]:
     reader: Any = found
     if isinstance(reader, type) or (callable(reader) and not hasattr(reader, "get_next")):
         reader = reader()
+    if not hasattr(reader, "get_next") and not isinstance(reader, Iterable):
+        kind = type(reader).__name__
+        raise InvalidArgument(f"--calibrate {where}: a {kind} gives no samples: give it get_next, or have it iterated")
     given = iter(reader.get_next, None) if hasattr(reader, "get_next") else iter(reader)
     for number, each in enumerate(given):
         if not isinstance(each, Mapping):

@@ -48,13 +48,18 @@ def one_picture(texts: list[str] | None, option: str = "--detect") -> Picture | 
 
 
 def labels(text: str, what: str) -> tuple[str, ...]:
-    """Names with commas between them, or a file of them: JSON, or one in a line."""
-    if "," not in text and Path(text).suffix:
-        try:
-            text = Path(text).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidArgument(f"{what}={text}: the file cannot be read: {error}") from error
-    return tuple(labels_of({"labels": text}))
+    """Names with commas between them, or a file of them: JSON, YAML with `names:`, or one in a line."""
+    if "," in text or not Path(text).suffix:
+        return tuple(labels_of({"labels": text}))
+    try:
+        found = tuple(labels_of({"labels": Path(text).read_text("utf-8-sig")}))
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"{what}={text}: the file is not text in UTF-8; save it as such") from error
+    except OSError as error:
+        raise InvalidArgument(f"{what}={text}: the file cannot be read: {error}") from error
+    if not found:
+        raise InvalidArgument(f"{what}={text}: the file has no names in it; write one in a line")
+    return found
 
 
 def number(text: str, what: str) -> float:

@@ -93,11 +93,23 @@ def format_of(data: bytes) -> str | None:
     return "PNG" if data.startswith(png.SIGNATURE) else next(found, None)
 
 
+DEEP = ("I;16", "I;16B", "I;16L", "I;16N")
+"""Pillow's modes of grey in 16 bits, which its own conversion to 8 bits cuts off at 255."""
+
+
 def of_image(image: Image.Image) -> NDArray[np.uint8]:
-    """What `read` gives, from Pillow's image in any mode."""
+    """What `read` gives, from Pillow's image in any mode; of 16 bits the upper 8.
+
+    Raises ValueError for wider levels, since nothing says which of them is white.
+    """
     from PIL import ImageOps
 
     upright = ImageOps.exif_transpose(image)
+    if upright.mode in DEEP or (upright.mode == "I" and image.format == "PNG"):  # older ones of Pillow say so
+        return np.atleast_3d((np.asarray(upright).astype(np.int64) >> 8).astype(np.uint8))
+    if upright.mode in ("I", "F"):
+        kind = "float32" if upright.mode == "F" else "int32"
+        raise ValueError(f"the picture's levels are {kind}: scale them to 0..255, and give an array of uint8")
     modes = {"LA": "LA", "1": "L", "L": "L"}
     mode = "RGBA" if upright.has_transparency_data else "RGB"
     return np.atleast_3d(np.asarray(upright.convert(modes.get(upright.mode, mode))))

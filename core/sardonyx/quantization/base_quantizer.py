@@ -68,10 +68,19 @@ class QuantizedBias:
 
 def dtype_of(quant_type: Any) -> DType:
     """The type that a QuantType, or a number of `TensorProto.DataType`, stands for."""
+    if isinstance(quant_type, str):
+        raise InvalidArgument(f"{quant_type!r} is a string, and no QuantType; QuantType.from_string makes one of it")
     dtype = dtypes.by_number(quant_type if isinstance(quant_type, int) else quant_type.tensor_type)
     if dtype is None:
         raise InvalidArgument(f"{quant_type} is no element type")
     return dtype
+
+
+def has_range(data: TensorData, overrides: Override) -> bool:
+    """Whether a range is finite, or overridden."""
+    if {"scale", "zero_point"} <= overrides.keys() or {"rmin", "rmax"} <= overrides.keys():
+        return True
+    return all(np.isfinite(end).all() for end in data.range_value)
 
 
 class BaseQuantizer:
@@ -115,6 +124,8 @@ class BaseQuantizer:
             kinds = sorted({type(each).__name__ for each in tensors_range.values()})
             raise TypeError(f"tensors_range holds {', '.join(kinds)}; it holds TensorData")
         self.tensors_range = tensors_range
+        self.cut: set[str] = set()
+        """What Relu and Clip make whose ranges what they take has, too: so these nodes have nothing to do."""
         self.nodes_to_quantize = nodes_to_quantize
         self.nodes_to_exclude = nodes_to_exclude
         self.op_types_to_quantize = op_types_to_quantize
@@ -180,6 +191,18 @@ class BaseQuantizer:
 
     # ---- ranges and scales
 
+    def is_finite(self, name: str) -> bool:
+        """Whether an initializer, if it is of floats, holds neither infinity nor NaN."""
+        weight = self.network.initializers[name]
+        return weight.dtype not in FLOATS or bool(np.isfinite(weight.array()).all())
+
+    def tell_endless(self, name: str) -> None:
+        """Warn that a tensor stays in floats."""
+        LOG.warning(
+            f"Tensor {name!r} stays in floats: no integers stand for infinity or NaN, which it holds, or held during "
+            "calibration."
+        )
+
     def adjust_tensor_ranges(self) -> None:
         """Give what goes into Clip and Relu the range of what comes out; Softmax gives 0 to 1."""
         for node in self.network.graph.nodes:
@@ -188,12 +211,33 @@ class BaseQuantizer:
             output = node.outputs[0].name
             if node.op_type == "Softmax":
                 if output in self.tensors_range or isinstance(self.tensors_range, dict):
-                    self.tensors_range[output] = TensorData(lowest=np.float32(0.0), highest=np.float32(1.0))
+                    kind = self.network.types.get(output, dtypes.float32).storage
+                    ends = (np.asarray(end, kind)[()] for end in (0.0, 1.0))
+                    self.tensors_range[output] = TensorData(**dict(zip(("lowest", "highest"), ends)))
                 continue
             taken = node.inputs[0].name if node.inputs[0] is not None else ""
-            known = taken in self.tensors_range and output in self.tensors_range
-            if known and len(self.network.users(taken)) == 1:
+            if taken in self.tensors_range and output in self.tensors_range and self._says_all(node):
                 self.tensors_range[taken] = self.tensors_range[output]
+                self.cut.add(output)
+
+    def _says_all(self, node: Node) -> bool:
+        """Whether the range of what a Relu or a Clip makes, with 0 in it, says all that the node does.
+
+        What it takes must be for it alone.
+        """
+        taken = node.inputs[0].name if node.inputs[0] is not None else ""
+        if len(self.network.users(taken)) != 1 or self.network.is_output(taken):
+            return False
+        if node.op_type == "Relu":
+            return True
+        bounds: list[Any] = [node.attribute("min", None), node.attribute("max", None)]
+        for place, value in enumerate(node.inputs[1:3]):
+            if value is not None:
+                bounds[place] = self.network.constant(value.name)
+                if bounds[place] is None:
+                    return False
+        low, high = bounds
+        return (low is None or float(low) <= 0) and (high is None or float(high) >= 0)
 
     def calc_quant_params(self, tensor_data: TensorData, quant_overrides: Override) -> QuantizationParams:
         """Zero point and scale of an activation, by its range and by what is asked of it."""
@@ -214,10 +258,15 @@ class BaseQuantizer:
             zero, scale = scales.scale_and_zero(low, high, least, greatest, symmetric, self.min_real_range)
         return QuantizationParams(zero_point=zero, scale=scale, quant_type=dtype.number)
 
-    def quantize_bias(self, name: str, input_scale: np.ndarray, weight_scale: np.ndarray, beta: float) -> QuantizedBias:
-        """Add a bias in int32, whose scale is the product of those of input and weight, times beta."""
+    def quantize_bias(self, name: str, input_scale: np.ndarray, weight_scale: np.ndarray) -> QuantizedBias:
+        """Add a bias in int32, whose scale is the product of those of input and weight.
+
+        Channels of it lie along the last axis. Where they are a multiple of the weight's, those of groups share scales.
+        """
         bias = self.network.initializers[name].array()
-        scale = np.asarray(input_scale * weight_scale * beta)
+        scale = np.asarray(input_scale * weight_scale)
+        if scale.size > 1 and bias.ndim and bias.shape[-1] > scale.size:
+            scale = np.tile(scale, bias.shape[-1] // scale.size)
         exact = (np.asarray(bias, np.float64) / np.asarray(scale, np.float64)).round()
         limit = np.iinfo(np.int32)
         if (exact < limit.min).any() or (exact > limit.max).any():
@@ -242,7 +291,9 @@ class BaseQuantizer:
         if not weight_scale.size or (per_channel and weight_scale.ndim != 1):
             return None
         if per_channel:
-            largest = np.abs(np.broadcast_to(bias.reshape(-1), weight_scale.shape))
+            channels = bias.shape[-1] if bias.ndim else 1
+            rows = bias.reshape(-1, min(channels, weight_scale.size))
+            largest = np.broadcast_to(np.abs(rows).max(axis=0, initial=0), weight_scale.shape)
         else:
             bottom, top = np.minimum(bias.min(), np.float64(0)), np.maximum(bias.max(), np.float64(0))
             largest = np.maximum(np.abs(bottom), np.abs(top))

@@ -62,6 +62,7 @@ __all__ = [
 FLAT = "sardonyx.calibration.flat"
 AXES = "sardonyx.calibration.axes"
 AUGMENTED = "augmented_model.onnx"
+NOTHING = "No data is collected: the reader gave no samples; one that was read to its end has to be made anew"
 
 
 class CalibraterBase:
@@ -256,7 +257,7 @@ class MinMaxCalibrater(CalibraterBase):
                 self._merge()
                 count = 0
         if not self._seen and self.calibrate_tensors_range is None:
-            raise InvalidArgument("No data is collected.")
+            raise InvalidArgument(NOTHING)
         self._merge()
 
     def _take_in(self, found: list[np.ndarray]) -> None:
@@ -271,7 +272,7 @@ class MinMaxCalibrater(CalibraterBase):
         """Take what was seen since the last time into the ranges."""
         if not self._seen:
             return
-        found = [np.nanmean(each, axis=0) if self.moving_average else each[0] for each in zip(*self._seen, strict=True)]
+        found = [_mean(each) if self.moving_average else each[0] for each in zip(*self._seen, strict=True)]
         self._seen = []
         old = self.calibrate_tensors_range
         ranges: dict[str, TensorData] = {}
@@ -282,7 +283,7 @@ class MinMaxCalibrater(CalibraterBase):
             if old is not None:
                 before = old[name].range_value
                 if self.moving_average:
-                    low, high = (was + self.averaging_constant * (now - was) for was, now in zip(before, (low, high)))
+                    low, high = (_moved(*ends, self.averaging_constant) for ends in zip(before, (low, high)))
                 else:
                     low, high = np.fmin(before[0], low), np.fmax(before[1], high)
             ranges[name] = TensorData(lowest=low, highest=high)
@@ -291,7 +292,7 @@ class MinMaxCalibrater(CalibraterBase):
     def compute_data(self) -> TensorsData:
         """The ranges; ValueError where nothing was collected."""
         if self.calibrate_tensors_range is None:
-            raise InvalidArgument("No data is collected.")
+            raise InvalidArgument(NOTHING)
         return self.calibrate_tensors_range
 
 
@@ -332,7 +333,7 @@ class HistogramCalibrater(CalibraterBase):
                     pickle.dump(inputs, file, protocol=5)
                     count += 1
             if not count:
-                raise InvalidArgument("No data is collected.")
+                raise InvalidArgument(NOTHING)
             file.seek(0)
             with listening(self.collector.count):
                 for _ in range(count):
@@ -456,7 +457,8 @@ def create_calibrator(
 ) -> CalibraterBase:
     """A calibrator of this method that is ready to collect; options that the method does not heed are left out."""
     if calibrate_method not in OPTIONS:
-        raise InvalidArgument(f"Unsupported calibration method {calibrate_method}")
+        known = ", ".join(map(str, OPTIONS))
+        raise InvalidArgument(f"Unsupported calibration method {calibrate_method!r}; there are {known}")
     kind, defaults = OPTIONS[calibrate_method]
     options = {name: (extra_options or {}).get(name, default) for name, default in defaults.items()}
     options["use_external_data_format"] = use_external_data_format
@@ -466,6 +468,23 @@ def create_calibrator(
         calibrator.execution_providers = list(providers)
     calibrator.create_inference_session()
     return calibrator
+
+
+def _mean(ends: Sequence[np.ndarray]) -> np.ndarray:
+    """The mean of ends of ranges, NaN left out; NaN where there is nothing else."""
+    stacked = np.stack(ends)
+    isnan = np.isnan(stacked)
+    if not isnan.any():
+        return np.asarray(stacked.mean(axis=0))
+    counts = (~isnan).sum(axis=0)
+    total = np.where(isnan, 0, stacked).sum(axis=0, dtype=stacked.dtype)
+    return np.where(counts, total / np.maximum(counts, 1).astype(stacked.dtype), np.array(np.nan, stacked.dtype))
+
+
+def _moved(was: np.ndarray, now: np.ndarray, share: float) -> np.ndarray:
+    """A part of the way from an end of a range to another one; the other of the two where one is NaN."""
+    moved = was + share * (now - was)
+    return np.where(np.isnan(was), now, np.where(np.isnan(now), was, moved))
 
 
 def _samples(reader: CalibrationDataReader) -> Iterator[dict[str, Any]]:

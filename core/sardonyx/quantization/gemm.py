@@ -1,8 +1,9 @@
-"""Gemm as MatMul and Add, which dynamic quantization knows."""
+"""Gemm as MatMul and Add, which dynamic quantization knows; and its factors, which integers do not have."""
 
 from __future__ import annotations
 
 from sardonyx.model.ir import Graph, Node, Tensor, TensorType, Value
+from sardonyx.quantization.network import Network, names
 
 
 def replace_gemm(graph: Graph) -> None:
@@ -10,15 +11,27 @@ def replace_gemm(graph: Graph) -> None:
 
     A transposed B that is an initializer of this node alone is transposed now, another one by a node.
     """
-    uses: dict[Value, int] = {}
-    for node in graph.all_nodes():
-        for value in node.inputs:
-            if value is not None:
-                uses[value] = uses.get(value, 0) + 1
     graphs = [graph, *(inner for node in graph.all_nodes() for inner in node.subgraphs())]
+    uses: dict[Value, int] = {}
+    used = (value for node in graph.all_nodes() for value in node.inputs)
+    for value in (*used, *(output for each in graphs for output in each.outputs)):
+        if value is not None:
+            uses[value] = uses.get(value, 0) + 1
     alone = {value: each for each in graphs for value in each.initializers if uses.get(value) == 1}
     for each in graphs:
         each.nodes[:] = [made for node in each.nodes for made in _replaced(node, alone)]
+
+
+def scaled_bias(network: Network, node: Node, factor: float) -> str:
+    """The name of the constant C of a Gemm times a factor, which the node takes from now on."""
+    bias = names(node.inputs)[2]
+    if factor == 1:
+        return bias
+    held = network.initializers[bias]
+    name = f"{bias}_of_{node.outputs[0].name}"
+    network.keep(name, (held.array() * factor).astype(held.dtype.storage), held.dtype, held.typed)
+    network.set_input(node, 2, name)
+    return name
 
 
 def _replaced(node: Node, alone: dict[Value, Graph]) -> list[Node]:

@@ -29,6 +29,11 @@ class Extent:
     farthest: Any
     size: int
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether there is a histogram between the ends: something is no NaN, and nothing is infinite."""
+        return bool(np.isfinite(self.farthest))
+
     @classmethod
     def of(cls, array: np.ndarray) -> Extent:
         """The extent of an array; of an empty one nothing but zeros."""
@@ -37,7 +42,7 @@ class Extent:
             return cls(nothing, nothing, nothing, nothing, 0)
         sizes = np.abs(array)
         low, high = np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)
-        return cls(low, high, sizes.min(), sizes.max(), array.size)
+        return cls(low, high, np.fmin.reduce(sizes, axis=None), np.fmax.reduce(sizes, axis=None), array.size)
 
     def joined(self, other: Extent) -> Extent:
         """The extent of both."""
@@ -46,8 +51,8 @@ class Extent:
         return Extent(
             np.fmin(self.low, other.low),
             np.fmax(self.high, other.high),
-            np.minimum(self.nearest, other.nearest),
-            np.maximum(self.farthest, other.farthest),
+            np.fmin(self.nearest, other.nearest),
+            np.fmax(self.farthest, other.farthest),
             self.size + other.size,
         )
 
@@ -170,6 +175,8 @@ class HistogramCollector:
         self.histograms: dict[str, Histogram] = {}
         self._extents: dict[str, Extent] = {}
         self._counting: dict[str, _Counting] = {}
+        self._endless: dict[str, Extent] = {}
+        """Tensors with infinity in them, or nothing but NaN: their ranges say so, and nothing is counted."""
 
     # ---- collecting
 
@@ -191,6 +198,9 @@ class HistogramCollector:
 
     def count(self, name: str, array: np.ndarray) -> None:
         """The second pass: count the values of an array, which was measured."""
+        if not self._extents[name].is_finite:
+            self._endless[name] = self._extents[name]
+            return
         if name not in self._counting:
             absolute = self.method == "percentile" and self.symmetric
             old = self.histograms.get(name)
@@ -206,10 +216,14 @@ class HistogramCollector:
 
     def compute_collection_result(self) -> dict[str, Any]:
         """What is known of each tensor; ValueError where nothing was collected."""
-        if not self.histograms:
+        if not self.histograms and not self._endless:
             raise InvalidArgument("Histogram has not been collected. Please run collect() first.")
         ways = {"entropy": self._entropy, "percentile": self._percentile, "distribution": self._distribution}
-        return {name: ways[self.method](histogram) for name, histogram in self.histograms.items()}
+        found: dict[str, Any] = {name: ways[self.method](histogram) for name, histogram in self.histograms.items()}
+        return found | {
+            name: TensorData(lowest=np.asarray(each.low), highest=np.asarray(each.high))
+            for name, each in self._endless.items()
+        }
 
     def _percentile(self, histogram: Histogram) -> TensorData:
         counts, edges = histogram.counts, histogram.edges

@@ -12,6 +12,7 @@ from sardonyx.passes.copy import copy_model
 from sardonyx.passes.downgrade import lower
 from sardonyx.passes.upgrade import NEWEST, lift, upgrade
 from sardonyx.quantization.base_quantizer import LOG, dtype_of
+from sardonyx.quantization.element_types import infer_element_types
 from sardonyx.quantization.enums import QuantType
 from sardonyx.quantization.network import opset_of
 
@@ -19,11 +20,18 @@ SIXTEEN = (dtypes.uint16, dtypes.int16)
 
 
 def for_types(
-    model: Model, weight_type: Any, activation_type: Any = None, overrides: Any = None, block_size: int = 0
+    model: Model,
+    weight_type: Any,
+    activation_type: Any = None,
+    overrides: Any = None,
+    block_size: int = 0,
+    pairs: bool = False,
+    channels: bool = False,
 ) -> Model:
     """The model itself where its operator set can say these types, else a copy in the first one that can.
 
-    Operator set 11 is the first one that is quantized, 21 the first with types of 16 bits and with blocks.
+    Operator set 11 is the first one that is quantized, 21 the first with types of 16 bits and with blocks. Of `pairs`
+    of ONNX, those of `channels` need operator set 13, and those of float16 need 19.
     """
     opset = opset_of(model)
     wide = {dtype_of(each) for each in (weight_type, activation_type) if each is not None} & {*SIXTEEN}
@@ -33,6 +41,10 @@ def for_types(
         needed, why = 21, "does not support block-wise quantization natively"
     elif wide and opset < 21:
         needed, why = 21, "does not support 16-bit integer quantization natively"
+    elif pairs and opset < 19 and dtypes.float16 in infer_element_types(model, model.graph).values():
+        needed, why = 19, "does not support quantization of float16 natively"
+    elif pairs and opset < 13 and (channels or _asked_by_channel(overrides)):
+        needed, why = 13, "does not support quantization by channels natively"
     elif opset < 10:
         needed, why = 11, "does not support quantization"
     elif opset == 10:
@@ -60,6 +72,12 @@ def converted(model: Model, opset: int) -> Model:
     for value, name in new_names(result.graph).items():
         value.name = name
     return result
+
+
+def _asked_by_channel(overrides: Any) -> bool:
+    """Whether channels are asked for single tensors; what is malformed is refused later."""
+    asked = [each for several in (overrides or {}).values() if isinstance(several, list) for each in several]
+    return any(isinstance(each, dict) and "axis" in each for each in asked)
 
 
 def _wide_overrides(overrides: Any) -> set[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from sardonyx.common import dtypes
 from sardonyx.common.record import record
 from sardonyx.model.ir import Node
-from sardonyx.quantization.base_quantizer import FLOATS, LOG, BaseQuantizer, QuantizationParams, dtype_of
+from sardonyx.quantization.base_quantizer import FLOATS, LOG, BaseQuantizer, QuantizationParams, dtype_of, has_range
 from sardonyx.quantization.network import MICROSOFT, Network
 
 OF_OPSET_21 = (dtypes.uint16, dtypes.int16, dtypes.uint4, dtypes.int4)
@@ -43,12 +43,11 @@ class QDQTensorQuantInfo:
 
 @record
 class QDQBiasQuantInfo:
-    """The mark of a bias: the node, its input and weight, of whose scales and `beta` its own is the product."""
+    """The mark of a bias: the node, its input and weight, of whose scales its own is the product."""
 
     node_name: str
     input_name: str
     weight_name: str
-    beta: float
 
 
 @record
@@ -127,6 +126,8 @@ class QDQMarks(BaseQuantizer):
         found = {}
         for name in self.tensors_range:
             asked = self.tensor_quant_overrides.get_per_tensor_overrides(name, default_val={}) or {}
+            if not has_range(self.tensors_range[name], asked):
+                continue
             found[name] = QDQTensorQuantParams(self.calc_quant_params(self.tensors_range[name], asked))
             if "convert" in asked:
                 found[name].converted = self.calc_quant_params(self.tensors_range[name], asked["convert"])
@@ -159,9 +160,7 @@ class QDQMarks(BaseQuantizer):
         elif weight.dtype in FLOATS:
             self.tensors_to_quantize[name] = QDQTensorQuantInfo(QDQQuantTensorType.WEIGHT, axis=axis)
 
-    def quantize_bias_tensor(
-        self, node_name: str, bias_name: str, input_name: str, weight_name: str, beta: float = 1.0
-    ) -> None:
+    def quantize_bias_tensor(self, node_name: str, bias_name: str, input_name: str, weight_name: str) -> None:
         """Mark a bias; a second node that takes it gets a copy, since its scale is another one."""
         if self.tensor_quant_overrides.overrides.get(bias_name):
             channels, axis = self.is_tensor_per_channel(bias_name, default_axis=0)
@@ -182,7 +181,7 @@ class QDQMarks(BaseQuantizer):
             name = f"{bias_name}{max((int(each) for each in taken if each.isdecimal()), default=-1) + 1}"
             self.network.keep(name, bias.array(), bias.dtype, bias.typed)
             self.network.redirect(bias_name, name, {node_name})
-        self.bias_to_quantize[name] = QDQBiasQuantInfo(node_name, input_name, weight_name, beta)
+        self.bias_to_quantize[name] = QDQBiasQuantInfo(node_name, input_name, weight_name)
 
     # ---- questions
 

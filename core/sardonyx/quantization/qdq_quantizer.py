@@ -79,6 +79,7 @@ class QDQQuantizer(QDQMarks):
                     self._takers.setdefault(name, []).append(node)
             if node.op_type == "DequantizeLinear":
                 self._dequantized.update(dict.fromkeys(names(node.outputs), node))
+        self._leave_endless()
         self._weights = {
             name: self._weight_params(name, info)
             for name, info in self.tensors_to_quantize.items()
@@ -94,6 +95,30 @@ class QDQQuantizer(QDQMarks):
             network.clean()
         if self.qdq_op_domain:
             network.model.opset_imports[MICROSOFT] = 1
+
+    def _leave_endless(self) -> None:
+        """Take the marks from tensors that hold infinity or NaN, and from those that would share their scales."""
+        left = {name for name in self.tensors_to_quantize if self._is_endless(name)}
+        for name in left:
+            self.tell_endless(name)
+        while left:
+            self.bias_to_quantize = {
+                name: info
+                for name, info in self.bias_to_quantize.items()
+                if not {info.input_name, info.weight_name} & left
+            }
+            for name in left:
+                del self.tensors_to_quantize[name]
+            left = {
+                name
+                for name, info in self.tensors_to_quantize.items()
+                if info.quant_para_provider and info.quant_para_provider.input_name in left
+            }
+
+    def _is_endless(self, name: str) -> bool:
+        if name in self.network.initializers:
+            return not self.is_finite(name)
+        return name in (self.tensors_range or ()) and name not in self.quantization_params
 
     # ---- constants
 
@@ -221,13 +246,17 @@ class QDQQuantizer(QDQMarks):
             self._convert(name, pair, self._keep(name, converted, "_convert"), params.converted_recv_nodes)
         else:
             source, output = name, f"{name}_DequantizeLinear_Output"
-            if self.network.is_output(name):
+            if self._gives(name):
                 source, output = f"{name}_QuantizeLinear_Input", name
                 self.network.rename_output(name, source)
             else:
                 self.network.redirect(name, output)
             self._pair(name, source, output, pair)
             self._done[name] = Done(pair)
+
+    def _gives(self, name: str) -> bool:
+        """Whether a node makes what is an output of the model: one that is an input, too, stays as it comes."""
+        return self.network.is_output(name) and not self.network.is_input(name)
 
     def _quantize_for_each(self, name: str, pair: Pair, takers: list[Node]) -> None:
         """A pair for each node that takes the tensor."""
@@ -248,7 +277,7 @@ class QDQQuantizer(QDQMarks):
         takers = {node.name for node in self._takers.get(name, [])}
         wanting = takers if asked is None else set(asked)
         others = takers - wanting
-        all_convert, is_output = len(wanting) == len(takers), self.network.is_output(name)
+        all_convert, is_output = len(wanting) == len(takers), self._gives(name)
         source = name
         if is_output:
             source = f"{name}_QuantizeLinear_Input"
@@ -286,7 +315,7 @@ class QDQQuantizer(QDQMarks):
             assert taken is not None
             if weight.ndim > 1:  # blocks have no one scale for an output, so the bias stays in floats
                 continue
-            made = self.quantize_bias(name, taken, weight, info.beta)
+            made = self.quantize_bias(name, taken, weight)
             self._done[name] = Done(Pair(made.scale, made.zero))
             self.network.drop(name)
             self._dq(made.name, name, f"{name}_DequantizeLinear", Pair(made.scale, made.zero), axis=made.axis)

@@ -201,6 +201,8 @@ def get_qdq_config(
 
 def check_static_quant_arguments(quant_format: QuantFormat, activation_type: QuantType, weight_type: QuantType) -> None:
     """Raises ValueError for types that do not go together, or not with this form."""
+    if not isinstance(quant_format, QuantFormat):
+        raise InvalidArgument(f"quant_format={quant_format!r}: give QuantFormat.QDQ or QuantFormat.QOperator")
     told = f"activation_type={activation_type}, weight_type={weight_type}"
     if activation_type == QuantType.QInt8 and weight_type == QuantType.QUInt8:
         raise InvalidArgument(f"ONNXRuntime quantization doesn't support data format: {told}; use QUInt8 activations")
@@ -250,7 +252,13 @@ def quantize_static(
     kinds = op_types_to_quantize or list({**QLinearOpsRegistry, **QDQRegistry})
     model = _loaded(model_input)
     lifted = for_types(
-        model, weight_type, activation_type, options.get("TensorQuantOverrides"), options.get("BlockSize", 0)
+        model,
+        weight_type,
+        activation_type,
+        options.get("TensorQuantOverrides"),
+        options.get("BlockSize", 0),
+        quant_format is QuantFormat.QDQ and not options.get("UseQDQContribOps", False),
+        per_channel,
     )
     cache = None if calibration_cache_path is None else Path(calibration_cache_path)
     ranges = _cached(cache, calibrate_method)

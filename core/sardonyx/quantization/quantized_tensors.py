@@ -6,6 +6,7 @@ Whoever needs a tensor in floats gets it back by a DequantizeLinear.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sardonyx.common.record import field, record
 from sardonyx.errors import InvalidArgument, InvalidValue
 from sardonyx.model.ir import Node
 from sardonyx.quantization import scales
-from sardonyx.quantization.base_quantizer import FLOATS, LOG, BaseQuantizer, QuantizationParams, dtype_of
+from sardonyx.quantization.base_quantizer import FLOATS, LOG, BaseQuantizer, QuantizationParams, dtype_of, has_range
 from sardonyx.quantization.enums import QuantizationMode
 from sardonyx.quantization.gemm import replace_gemm
 from sardonyx.quantization.network import Network, names
@@ -26,16 +27,22 @@ RANGE_OF_UINT8 = "fixed_quantization_range_uint8"
 RANGE_OF_INT8 = "fixed_quantization_range_int8"
 ZERO = "fixed_zero"
 ZERO_POINT = "fixed_zero_zp"
+MATRIX = 2
+"""The rank of a weight whose columns get scales of their own: onnxruntime's products refuse others."""
 
 
 @record
 class Quantized:
-    """The names of a tensor in integers, and of its scale and zero point; `axis` where they are those of channels."""
+    """The names of a tensor in integers, and of its scale and zero point; `axis` where they are those of channels.
+
+    A bias stands `beside` an input and a weight, of whose scales, by these names, its own is the product.
+    """
 
     name: str
     scale: str
     zero: str
     axis: int | None = None
+    beside: tuple[str, str] | None = None
 
 
 @record
@@ -110,6 +117,7 @@ class QuantizedTensors(BaseQuantizer):
         self.q_matmul_const_b_only = bool(self.extra_options.get("MatMulConstBOnly", False))
         self.quantized: dict[str, Quantized] = {}
         """The tensors that have a version in integers."""
+        self._copies: dict[tuple[Any, ...], str] = {}
         self.present = self.network.fed()
         """The tensors that exist in floats: inputs, and what new nodes make."""
         self.new_nodes: list[Node] = []
@@ -122,11 +130,12 @@ class QuantizedTensors(BaseQuantizer):
         if self.tensors_range is None:
             return {}
         self.adjust_tensor_ranges()
-        asked = self.tensor_quant_overrides.get_per_tensor_overrides
-        return {
-            name: self.calc_quant_params(self.tensors_range[name], asked(name, default_val={}) or {})
-            for name in self.tensors_range
-        }
+        found = {}
+        for name in self.tensors_range:
+            asked = self.tensor_quant_overrides.get_per_tensor_overrides(name, default_val={}) or {}
+            if has_range(self.tensors_range[name], asked):
+                found[name] = self.calc_quant_params(self.tensors_range[name], asked)
+        return found
 
     # ---- nodes
 
@@ -197,6 +206,8 @@ class QuantizedTensors(BaseQuantizer):
         """
         params = self.quantization_params.get(name)
         if params is None:
+            if self.tensors_range is not None and name in self.tensors_range:
+                self.tell_endless(name)
             return None
         fixed = scale is not None and zero is not None
         point = np.asarray(zero if fixed else params["zero_point"]).reshape(())
@@ -228,16 +239,19 @@ class QuantizedTensors(BaseQuantizer):
         found = Inputs()
         for index in indices:
             name = node.inputs[index].name if node.inputs[index] is not None else ""  # type: ignore[union-attr]
-            if name in self.quantized:
-                found.tensors.append(self.quantized[name])
-            elif not name:
+            if not name:
                 found.tensors.append(Quantized("", "", ""))
             elif name in self.network.initializers:
-                if self.per_channel and axis is not None:
-                    made = self.quantize_channels(name, dtype, axis, reduce_range)
+                if not self.is_finite(name):
+                    self.tell_endless(name)
+                    return None
+                if self.per_channel and axis is not None and len(self.network.initializers[name].shape) == MATRIX:
+                    made = self.quantize_channels(self._apart(name, axis), dtype, axis, reduce_range)
                 else:
-                    made = self.quantize_initializer(name, dtype, reduce_range)
+                    made = self.quantize_initializer(self._apart(name, None), dtype, reduce_range)
                 found.tensors.append(made)
+            elif name in self.quantized:
+                found.tensors.append(self.quantized[name])
             elif name in self._known or name in self.present:
                 tensor = self._quantize_tensor(name, found.nodes)
                 if tensor is None:
@@ -256,6 +270,7 @@ class QuantizedTensors(BaseQuantizer):
 
     def _quantize_tensor(self, name: str, nodes: list[Node]) -> Quantized | None:
         """A computed tensor in integers; what makes it so is appended to the nodes."""
+        self._refuse_half(name, self.network.types.get(name))
         label = f"{name}_QuantizeLinear"
         node = self.find_node(label)
         if node is not None:
@@ -305,6 +320,35 @@ class QuantizedTensors(BaseQuantizer):
         return made
 
     # ---- constants
+
+    def _apart(self, name: str, axis: int | None) -> str:
+        """The initializer itself, or a copy where its integers are those of a bias or have channels of another axis."""
+        held = self.quantized.get(name)
+        rank = len(self.network.initializers[name].shape)
+        wanted = None if axis is None else axis % rank
+        if held is None or (held.beside is None and (held.axis is None or held.axis % rank == wanted)):
+            return name
+        return self._copy(name, (name, wanted))
+
+    def _copy(self, name: str, purpose: tuple[Any, ...]) -> str:
+        """A copy of an initializer, one for each purpose."""
+        if purpose not in self._copies:
+            old = self.network.initializers[name]
+            number = next(each for each in count() if f"{name}{each}" not in self._known)
+            self._copies[purpose] = f"{name}{number}"
+            self._known.add(self._copies[purpose])
+            self.network.keep(self._copies[purpose], old.array(), old.dtype, old.typed)
+        return self._copies[purpose]
+
+    def weight_by_channels(self, name: str, dtype: DType, axis: int, reduce_range: bool = True) -> Inputs | None:
+        """`quantize_channels` of an initializer, or of a copy where it is integers for another purpose already.
+
+        None where it holds infinity or NaN.
+        """
+        if not self.is_finite(name):
+            self.tell_endless(name)
+            return None
+        return Inputs([self.quantize_channels(self._apart(name, axis), dtype, axis, reduce_range)])
 
     def quantize_initializer(self, name: str, dtype: DType, reduce_range: bool = False) -> Quantized:
         """An initializer in integers, with one scale."""
@@ -356,8 +400,16 @@ class QuantizedTensors(BaseQuantizer):
     def _weight(self, name: str) -> np.ndarray:
         weight = self.network.initializers[name]
         if weight.dtype not in FLOATS:
-            raise InvalidArgument(f"weight {name} is {weight.dtype}; float32 and float16 are quantized")
+            raise InvalidArgument(f"weight {name} is {weight.dtype}; float32 is quantized")
+        self._refuse_half(name, weight.dtype)
         return weight.array()
+
+    def _refuse_half(self, name: str, dtype: DType | None) -> None:
+        if dtype is dtypes.float16:
+            raise InvalidArgument(
+                f"{name!r} is float16, and quantized operators take float32: use QuantFormat.QDQ, or quantize the "
+                "model in float32"
+            )
 
     def _keep(
         self,
@@ -377,12 +429,9 @@ class QuantizedTensors(BaseQuantizer):
         self.quantized[name] = made
         return made
 
-    def quantize_bias_static(self, bias: str, taken: str, weight: str, beta: float = 1.0) -> str:
-        """The name of a bias in int32, by the scales of what the node takes and of its weight."""
-        if bias in self.quantized:
-            return self.quantized[bias].name
+    def quantize_bias_static(self, bias: str, taken: str, held: Quantized) -> str:
+        """The name of a bias in int32, by the scales of what the node takes and of its weight in integers."""
         initializers = self.network.initializers
-        held = self.quantized[weight]
         weight_scale, zeros = initializers[held.scale].array(), initializers[held.zero].array()
         if taken in self.quantized:
             scale_name = self.quantized[taken].scale
@@ -391,18 +440,24 @@ class QuantizedTensors(BaseQuantizer):
             if found is None:
                 raise InvalidArgument(f"the bias {bias} needs the scale of {taken}, which has no range")
             scale_name = found[0]
+        beside = (scale_name, held.scale)
+        if bias in self.quantized and self.quantized[bias].beside != beside:
+            bias = self._copy(bias, (bias, *beside))
+        if bias in self.quantized:
+            return self.quantized[bias].name
         input_scale = initializers[scale_name].array()
-        if zeros.size and not zeros.any() and self.weight is dtypes.int8:
+        alone = all(each.beside is None or each.beside[1] != held.scale for each in self.quantized.values())
+        if alone and zeros.size and not zeros.any() and self.weight is dtypes.int8:
             wider = self.widened(input_scale, weight_scale, initializers[bias].array(), self.per_channel)
             if wider is not None:
-                self._requantize(weight, held, wider, zeros)
+                self._requantize(held, wider, zeros)
                 weight_scale = wider
-        made = self.quantize_bias(bias, input_scale, weight_scale, beta)
-        self.quantized[bias] = Quantized(made.name, made.scale, made.zero, made.axis)
+        made = self.quantize_bias(bias, input_scale, weight_scale)
+        self.quantized[bias] = Quantized(made.name, made.scale, made.zero, made.axis, beside)
         return made.name
 
-    def _requantize(self, name: str, held: Quantized, scale: np.ndarray, zeros: np.ndarray) -> None:
-        weight = self.network.initializers[name]
+    def _requantize(self, held: Quantized, scale: np.ndarray, zeros: np.ndarray) -> None:
+        weight = self.network.initializers[next(name for name, each in self.quantized.items() if each is held)]
         shape = self.network.initializers[held.scale].shape
         spread: list[np.ndarray] = [scale, zeros]
         if held.axis is not None:

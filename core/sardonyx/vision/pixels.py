@@ -55,7 +55,10 @@ def _array(picture: PictureLike) -> NDArray[np.uint8]:
             raise InvalidArgument(
                 f"a {type(picture).__name__} is no picture: give a path, bytes, an image of Pillow or an array"
             )
-        return pictures.of_image(picture)
+        try:
+            return pictures.of_image(picture)
+        except (ValueError, OSError) as error:
+            raise InvalidArgument(str(error)) from error
     if picture.dtype != np.uint8:
         hint = "; multiply by 255 and cast what lies in 0..1" if picture.dtype.kind == "f" else ""
         raise InvalidArgument(f"the picture's array is {picture.dtype}, and levels are uint8{hint}")

@@ -83,6 +83,7 @@ class _Suffix:
         self._sight = Sight(model, picture, channels)
         self._outputs = self._sight.outputs
         self._frame = Frame(*self._sight.size, len(self._labels), told.priors)
+        self._keypoints = "kpt_shape" in model.metadata
         self._word = told.head or recognized(self._outputs, self._frame, model.metadata)
         self._head: Head = HEADS[self._word]
         self._picture = picture or self._usual_picture()
@@ -110,12 +111,18 @@ class _Suffix:
 
     def _labelled(self, output: Value) -> int:
         """How many classes there are, 0 if only the head tells: where masks follow, they tell, too."""
-        masks = [value.shape[1] for value in self._outputs if value.shape and len(value.shape) == 4]
-        if self._labels or self._word not in BEFORE or not masks or not isinstance(masks[0], int):
+        if self._word not in BEFORE:
             return len(self._labels)
         axis, first = BEFORE[self._word]
         width = (output.shape or ())[axis]
-        return width - first - masks[0] if isinstance(width, int) else 0
+        if not isinstance(width, int):
+            return len(self._labels)
+        masks = [value.shape[1] for value in self._outputs if value.shape and len(value.shape) == 4]
+        more = masks[0] if masks and isinstance(masks[0], int) else 0
+        count, told = width - first, len(self._told.labels)
+        if told and not more and not self._keypoints and told != count:
+            raise InvalidArgument(f"output {output.name!r} is {output.type}: {count} classes, and {told} labels")
+        return len(self._labels) or (count - more if more else 0)
 
     def _limits(self, classes: int) -> Limits:
         """What is kept of so many classes, 0 where that is not known."""

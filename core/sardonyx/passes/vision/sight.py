@@ -79,6 +79,10 @@ class Sight:
         sides = [shape[axis] for axis in _sides(self.input)]
         told = literal(self._model.metadata.get("imgsz", ""))
         if picture is not None and picture.size is not None:
+            for side, wanted, what in zip(sides, picture.size, ("high", "wide")):
+                if isinstance(side, int) and side != wanted:
+                    told_size = "x".join(map(str, picture.size))
+                    raise InvalidArgument(f"resize={told_size}: input {self.input.name!r} is {side} {what}")
             return picture.size
         if not all(isinstance(side, int) for side in sides) and isinstance(told, (list, tuple)):
             sides = [*told]

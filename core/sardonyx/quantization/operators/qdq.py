@@ -7,6 +7,7 @@ import numpy as np
 from sardonyx.model.ir import Node
 from sardonyx.model.ir.build import attribute
 from sardonyx.quantization.base_quantizer import LOG
+from sardonyx.quantization.gemm import scaled_bias
 from sardonyx.quantization.network import names
 from sardonyx.quantization.qdq_marks import QDQMarks
 
@@ -30,7 +31,7 @@ def conv(q: QDQMarks, node: Node) -> None:
 
 
 def gemm(q: QDQMarks, node: Node) -> None:
-    """Gemm: what comes in, the weight by output channels, and a constant C, whose scale takes beta in."""
+    """Gemm: what comes in, the weight by output channels, and a constant C, which takes beta in."""
     _weighted(q, node, 0 if node.attribute("transB", 0) > 0 else 1)
     given = names(node.inputs)
     if len(given) < 3:
@@ -40,9 +41,12 @@ def gemm(q: QDQMarks, node: Node) -> None:
             f"Bias of Gemm node '{node.name}' is not constant. Please exclude this node for better performance."
         )
         return
-    q.quantize_bias_tensor(node.name, given[2], given[0], given[1], node.attribute("beta", 1.0))
-    if "beta" in node.attributes:
-        node.attributes["beta"] = attribute("beta", 1.0)
+    bias = given[2]
+    if not q.tensor_quant_overrides.overrides.get(bias):
+        bias = scaled_bias(q.network, node, node.attribute("beta", 1.0))
+        if "beta" in node.attributes:
+            node.attributes["beta"] = attribute("beta", 1.0)
+    q.quantize_bias_tensor(node.name, bias, given[0], given[1])
 
 
 def _weighted(q: QDQMarks, node: Node, axis: int) -> None:
@@ -92,7 +96,7 @@ def clip(q: QDQMarks, node: Node) -> None:
     taken, output = names(node.inputs)[0], node.outputs[0].name
     if not q.is_tensor_quantized(taken):
         return
-    removable = not q.is_activation_symmetric and not q.qdq_keep_removable_activations
+    removable = not q.is_activation_symmetric and not q.qdq_keep_removable_activations and output in q.cut
     if removable and q.try_replacing_upstream_output(taken, output):
         q.network.remove([node])
     else:

@@ -10,6 +10,7 @@ import numpy as np
 from sardonyx.common import dtypes
 from sardonyx.model.ir import Node
 from sardonyx.quantization import scales
+from sardonyx.quantization.gemm import scaled_bias
 from sardonyx.quantization.network import MICROSOFT, names
 from sardonyx.quantization.operators.kept import keep, move
 from sardonyx.quantization.quantized_tensors import Inputs, Quantized, QuantizedTensors
@@ -56,11 +57,11 @@ def binary(q: QuantizedTensors, node: Node) -> None:
 
 def clip(q: QuantizedTensors, node: Node) -> None:
     """Relu(x), Clip(x) -> x', for the range of x was cut by it; of a symmetric range, and of floats, it stays"""
-    found = q.quantized.get(names(node.inputs)[0])
-    if found is None or q.is_activation_symmetric:
+    found, output = q.quantized.get(names(node.inputs)[0]), node.outputs[0].name
+    if found is None or q.is_activation_symmetric or output not in q.cut:
         keep(q, node)
         return
-    q.quantized[node.outputs[0].name] = found
+    q.quantized[output] = found
 
 
 def sigmoid(q: QuantizedTensors, node: Node) -> None:
@@ -111,7 +112,7 @@ def conv(q: QuantizedTensors, node: Node) -> None:
     inputs = q.quantize_activation(node, [0])
     weight = names(node.inputs)[1]
     if weight in q.network.initializers and q.per_channel:
-        held: Inputs | None = Inputs([q.quantize_channels(weight, dtypes.int8, 0)])
+        held = q.weight_by_channels(weight, dtypes.int8, 0)
     else:
         held = q.quantize_weight(node, [1], q.reduce_range)
     both = _both(inputs, held)
@@ -119,7 +120,7 @@ def conv(q: QuantizedTensors, node: Node) -> None:
     if both is None or params is None or (name and name not in q.network.initializers):
         keep(q, node)
         return
-    bias = [q.quantize_bias_static(name, taken, weight)] if name else []
+    bias = [q.quantize_bias_static(name, taken, both.tensors[1])] if name else []
     _replace(q, node, "QLinearConv", both, params, [*both.triples(), *params, *bias], domain="")
 
 
@@ -137,15 +138,19 @@ def gemm(q: QuantizedTensors, node: Node) -> None:
     given = names(node.inputs)
     if given[1] in q.network.initializers and q.per_channel:
         axis = 0 if node.attribute("transB", 0) > 0 else 1
-        held: Inputs | None = Inputs([q.quantize_channels(given[1], q.weight, axis)])
+        held = q.weight_by_channels(given[1], q.weight, axis)
     else:
         held = q.quantize_weight(node, [1], q.reduce_range)
     both = _both(inputs, held)
     biased = len(given) == 3 and bool(given[2])
-    if both is None or params is None or (biased and given[2] not in q.network.initializers):
+    alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
+    floating = biased and (alpha == 0 or given[2] not in q.network.initializers)
+    if both is None or params is None or floating:
         keep(q, node)
         return
-    bias = q.quantize_bias_static(given[2], given[0], given[1], node.attribute("beta", 1.0)) if biased else ""
+    bias = ""
+    if biased:  # sums of products and C are multiplied by alpha
+        bias = q.quantize_bias_static(scaled_bias(q.network, node, beta / alpha), given[0], both.tensors[1])
     _replace(q, node, "QGemm", both, params, [*both.triples(), bias, *params], without=["beta"])
 
 
@@ -194,6 +199,11 @@ def _pad_value(q: QuantizedTensors, node: Node, found: Quantized, value: str) ->
         q.emit(network.node("QuantizeLinear", [value, found.scale, found.zero], [name], label))
     else:
         scale, zero = (network.initializers[each].array().reshape(-1)[0] for each in (found.scale, found.zero))
+        with np.errstate(over="ignore"):
+            level = float(filled.array().item() / scale + zero)
+        least, greatest = scales.limits(q.activation)
+        if not least - 0.5 <= level <= greatest + 0.5:  # the range of what is filled does not hold what fills it
+            return False
         integers = scales.quantized(np.asarray(filled.array()), q.activation, scale, zero)
         network.keep(name, integers, q.activation)
     network.set_input(node, 2, name)
