@@ -168,11 +168,8 @@ class Poly:
         return call("mod", rest, divisor)
 
     def _in_parts(self, divisor: Poly, ranges: Ranges) -> tuple[Poly, Poly, Poly, Poly] | None:
-        """`whole`, `count`, `part` and `below`, where this is `whole * part + below`, `divisor` is `count * part`, and
-        `below` is provably less than a part; None where there are no such, or no ranges, which could prove it.
-
-        So `(c*h*w + y*w + x) // (8*h*w)` is `c // 8`.
-        """
+        """`whole`, `count`, `part`, `below`: this is `whole * part + below`, `divisor` is `count * part`, and `below`
+        provably less than `part`, so that `(c*h*w + y*w + x) // (8*h*w)` is `c // 8`. None if there are no such."""
         if not ranges or len(divisor.terms) != 1:
             return None
         ((atoms, number),) = divisor.terms
