@@ -88,6 +88,21 @@ def test_what_is_smaller_than_its_divisor_vanishes(index: Expression, number: in
 
 
 @careful
+@given(st.integers(1, 4), st.integers(2, 6), st.booleans())
+def test_what_is_smaller_than_a_part_of_its_divisor_vanishes(factor: int, count: int, is_open: bool) -> None:
+    """So a channel's group is told by the channel alone, not by the place within it."""
+    part, below = (symbol("s").scaled(factor), "i") if is_open else (constant(4 * factor), "j")
+    channel = symbol("j").scaled(3) if is_open else symbol("k")
+    index, divisor = channel * part + symbol(below), part.scaled(count)
+    group, rest = channel.floordiv(constant(count), RANGES), channel.mod(constant(count), RANGES)
+    assert index.floordiv(divisor, RANGES) == group
+    assert index.mod(divisor, RANGES) == rest * part + symbol(below)
+    for function, wanted in (("floordiv", group), ("mod", rest * part + symbol(below))):
+        expected, _ = values([function, index.json(), divisor.json()], INDICES)
+        np.testing.assert_array_equal(values(wanted.json(), INDICES)[0], expected)
+
+
+@careful
 @given(sums("j"), st.integers(1, 24))
 def test_whether_an_index_is_within_a_number_is_known(index: Expression, number: int) -> None:
     assert within(build(index), constant(number), RANGES) == bool((values(index, INDICES)[0] < number).all())

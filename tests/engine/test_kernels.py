@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
+import onnx.parser
 import onnxruntime
 import pytest
 
 import sardonyx
 from sardonyx.plans import plan as plans
-from tests.engine.graphs import CHAIN, model
-from tests.engine.providers import PROVIDERS, WASM
+from tests.engine.graphs import CHAIN, HEADER, model
+from tests.engine.providers import PROVIDERS, WASM, require_provider
 
 MOVEMENT = """
 g (float[N, 6] x) => (float[A, B] y) {
@@ -171,3 +173,31 @@ def test_what_depends_on_indices_alone_warns_of_nothing(provider: str) -> None:
     session = sardonyx.InferenceSession(onnx.parser.parse_model(text).SerializeToString(), providers=[provider])
     (found,) = session.run(None, {"x": np.zeros(3, np.float32)})
     np.testing.assert_allclose(found, [-np.inf, 0, np.log(2)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", ["[0, 4, -1]", "[-1, 4, 256]"], ids=["open", "fixed"])
+def test_a_group_of_channels_is_told_by_the_channel_alone(shape: str) -> None:
+    """GroupNorm, as exporters write it, divides no index: channels are last here, and two axes."""
+    require_provider(WASM)
+    size = "N, 8, H, W" if "0" in shape else "N, 8, 8, 16"
+    text = f"""g (float[{size}] x) => (float[{size}] y)
+    <float[4] one = {{1, 1, 1, 1}}, float[4] none = {{0, 0, 0, 0}}> {{
+        a = Conv (x, w)
+        groups = Constant <value_ints = {shape}> ()
+        b = Reshape (a, groups)
+        c = InstanceNormalization (b, one, none)
+        same = Shape (a)
+        d = Reshape (c, same)
+        y = Conv (d, w)
+    }}"""
+    proto = onnx.parser.parse_model(HEADER + text)
+    rng = np.random.default_rng(0)
+    w, x = rng.normal(size=(8, 8, 1, 1)).astype("f4"), rng.normal(size=(2, 8, 8, 16)).astype("f4")
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
+    data = proto.SerializeToString()
+    session = sardonyx.InferenceSession(data, providers=[WASM])
+    wanted = onnxruntime.InferenceSession(data).run(None, {"x": x})[0]
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], wanted, rtol=1e-4, atol=1e-4)
+    nodes = [node for code in session.plans[0].codes for node in code.get("nodes", ())]
+    assert nodes
+    assert not [node for node in nodes if node[0] in ("div", "rem") and node[1] == "int32"]

@@ -562,3 +562,20 @@ def test_one_key_and_a_mask_of_several(provider: str) -> None:
     feeds = masked(2, 3, 1) | {"mask": np.zeros((2, 1, 1, 4), np.int64)}
     with pytest.raises(RuntimeException, match=r"\[2,2,3,1\] are scores of 1 keys, and a mask or bias is of 4"):
         session.run(None, feeds)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_nothing_at_all_is_a_size_too(target: str) -> None:
+    """All outputs are empty then, and no other plan is for that: the first row is not there."""
+    data = model(
+        """g (float[B, N, 2] x) => (float[B, N, 2] y) {
+            zero = Constant <value_ints = [0]> ()
+            one = Constant <value_ints = [1]> ()
+            first = Slice (x, zero, one, one)
+            y = Mul (x, first)
+        }"""
+    )
+    session, reference = session_of(data, target), onnxruntime.InferenceSession(data)
+    for sizes in itertools.product((0, 1, 5), repeat=2):
+        x = floats(*sizes, 2)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], reference.run(None, {"x": x})[0], strict=True)

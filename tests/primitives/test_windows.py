@@ -80,6 +80,14 @@ def test_conv_general() -> None:
         np.testing.assert_allclose(result.value, wanted.reshape(2, -1, *case["counts"]), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("sizes", [(0, 6), (6, 0)])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_an_image_that_is_all_border(sizes: tuple[int, int], groups: int) -> None:
+    x, w = np.zeros((3, 2, *sizes)), np.ones((4, 2 // groups, 3, 3))
+    result = p.conv_general(p.constant(x), p.constant(w), [1, 1], [1, 1], [2, 2], [2, 2], groups)
+    np.testing.assert_array_equal(result.value, np.zeros((3, 4, sizes[0] + 2, sizes[1] + 2)))
+
+
 @pytest.mark.parametrize("function", ["sum", "prod", "max", "min", "argmax", "argmin"])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_reduce_window(function: str, dtype: type[np.generic]) -> None:

@@ -278,6 +278,20 @@ def test_transposed(target: str, kernel: Any, spread: Any, low: Any, high: Any, 
 
 
 @TARGETS
+@pytest.mark.parametrize(
+    ("spread", "dilations"),
+    [((2, 2), (2, 2)), ((2, 3), (3, 2)), ((4, 2), (2, 6)), ((1, 2), (3, 1)), ((6, 2), (4, 5))],
+)
+@pytest.mark.parametrize("low", [(0, 0), (3, 1), (-1, 4)])
+def test_transposed_with_taps_apart(target: str, spread: Any, dilations: Any, low: Any) -> None:
+    def transposed(x: Array, w: Array) -> Array:
+        return p.conv_general(x, w, (1, 1), dilations, low, (9, 9), spread=spread)
+
+    used = check(target, [[2, 5, 7, 6]], transposed, [W[:6, :5]])
+    assert "conv_general" not in used
+
+
+@TARGETS
 def test_between_convolutions_channels_stay_last(target: str) -> None:
     def block(x: Array, a: Array, b: Array) -> Array:
         first = p.maximum(conv()(x, a), 0.0)

@@ -62,6 +62,8 @@ class Cases:
     relations: Relations = field(default_factory=dict)
     values: Mapping[str, np.ndarray] = field(default_factory=dict)
     cases: list[Case] = field(default_factory=list)
+    of_nothing: list[Case] = field(default_factory=list)
+    """Cases whose outputs are all empty: they have what the others leave of `MOST_PLANS`."""
     refused: list[tuple[Numbers, SardonyxError]] = field(default_factory=list)
     """Cases that the graph makes no sense for, and why."""
     undecided: list[str] = field(default_factory=list)
@@ -74,6 +76,7 @@ class Cases:
         self._cover(general)
         self._specialize()
         self._stretch()
+        self._add_empty()
         if not self.refusals():
             self.refused += [each for each in general.refused if self._accepted(each[0], {}) is None]
         return [case.plan for case in self.cases]
@@ -229,11 +232,12 @@ class Cases:
 
     def _add_new(self, numbers: Numbers) -> None:
         """Have a plan for these numbers, if none holds for them and none has failed."""
-        if self._accepted(numbers, {}) is None and all(numbers != failed for failed, _ in self.refused):
+        tried = [*(failed for failed, _ in self.refused), *(case.numbers for case in self.of_nothing)]
+        if self._accepted(numbers, {}) is None and numbers not in tried:
             self._add(numbers, {})
 
     def _add(self, numbers: Numbers, read: Numbers, relations: Relations | None = None) -> None:
-        """Have a plan for this case, if the graph makes sense there, and not of nothing alone."""
+        """Have a plan for this case, if the graph makes sense there."""
         if len(self.cases) == MOST_PLANS:
             self.refused.append((numbers, Fail(f"{MOST_PLANS} plans are made for other sizes: tell some of them")))
             return
@@ -242,7 +246,13 @@ class Cases:
         except SardonyxError as error:
             self.refused.append((numbers, error))
         else:
-            if self._holds(case, numbers, {}) and (all(numbers.values()) or self._gives(case)):
+            if self._holds(case, numbers, {}):
+                (self.cases if all(numbers.values()) or self._gives(case) else self.of_nothing).append(case)
+
+    def _add_empty(self) -> None:
+        """Have the plans of nothing alone for which there is room."""
+        for case in self.of_nothing[: MOST_PLANS - len(self.cases)]:
+            if self._accepted(case.numbers, {}) is None:
                 self.cases.append(case)
 
     def _gives(self, case: Case) -> bool:

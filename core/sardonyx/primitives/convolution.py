@@ -128,7 +128,8 @@ def correlation(
     weights = weights.reshape(lines, groups, filters, channels * taps)
     if groups == 1:  # then the images are worked on together, as groups of equal weights
         weights = np.broadcast_to(weights, (lines, len(x), filters, channels * taps))
-        groups, x, result = len(x), x.reshape(1, -1, *x.shape[2:]), result.reshape(1, -1, *spatial)
+        groups, count = len(x), len(x) * filters
+        x, result = x.reshape(1, len(x) * channels, *x.shape[2:]), result.reshape(1, count, *spatial)
     plain = lines == taps == 1 and all(s == 1 for s in strides) and not any(low) and x.shape[2:] == spatial
     line = prod(spatial[1:])
     for source, target in zip(x, result, strict=True):

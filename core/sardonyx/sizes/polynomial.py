@@ -142,6 +142,8 @@ class Poly:
         quotient, rest = self._divide(divisor, ranges)
         if not rest.terms or within(rest, divisor, ranges):
             return quotient
+        if (parts := rest._in_parts(divisor, ranges)) is not None:
+            return quotient + parts[0].floordiv(parts[1], ranges)
         return quotient + call("floordiv", rest, divisor)
 
     def quotient(self, divisor: Poly) -> Poly:
@@ -160,7 +162,25 @@ class Poly:
         _, rest = self._divide(divisor, ranges)
         if not rest.terms or within(rest, divisor, ranges):
             return rest
+        if (parts := rest._in_parts(divisor, ranges)) is not None:
+            whole, count, part, below = parts
+            return whole.mod(count, ranges) * part + below
         return call("mod", rest, divisor)
+
+    def _in_parts(self, divisor: Poly, ranges: Ranges) -> tuple[Poly, Poly, Poly, Poly] | None:
+        """`whole`, `count`, `part`, `below`: this is `whole * part + below`, `divisor` is `count * part`, and `below`
+        provably less than `part`, so that `(c*h*w + y*w + x) // (8*h*w)` is `c // 8`. None if there are no such."""
+        if not ranges or len(divisor.terms) != 1:
+            return None
+        ((atoms, number),) = divisor.terms
+        for count in sorted({number // gcd(factor, number) for _, factor in self.terms}):
+            if count == 1 or (count == number and not atoms):
+                continue
+            part = Poly(((atoms, number // count),))
+            whole, below = self._divide(part, ranges)
+            if whole.terms and (not below.terms or within(below, part, ranges)):
+                return whole, constant(count), part, below
+        return None
 
     def _divide(self, divisor: Poly, ranges: Ranges) -> tuple[Poly, Poly]:
         """Quotient and rest; with `ranges` the rest is provably at least 0, as after a flip, or the quotient is 0."""

@@ -7,7 +7,7 @@ by movement: what depends on weights alone runs once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     if all(step == 1 for step in spread):
         result = convolve(legalizer, image, kernel, shape, params["groups"], strides, dilations, low)
     else:
-        result = _transposed(legalizer, image, kernel, shape, params["groups"], spread, low)
+        result = _transposed(legalizer, image, kernel, shape, params["groups"], spread, dilations, low)
     result = p.cast(result, output.dtype)
     if flat:
         result = p.reshape(result, [*result.shape[:2], result.shape[3]])
@@ -64,34 +64,46 @@ def _transposed(
     shape: Sequence[Size],
     groups: int,
     spread: Sequence[int],
+    dilations: Sequence[int],
     low: Sequence[int],
 ) -> Array:
     """A convolution of an image with zeros between its elements: one without zeros for each phase of the outputs.
 
-    Output s * j + r meets the taps t = low - r (mod s), every s-th, at the elements from j - (low - r - t) / s on.
-    Phases that see the same elements are features side by side.
+    Output s * j + r meets the taps t with d * t = low - r (mod s), d the dilation, at the elements from
+    j - (low - r - d * t) / s on. From one such tap to the next it is s / gcd(s, d), and d / gcd(s, d) elements. Phases
+    that see the same elements are features side by side.
     """
     sizes = [(size + step - 1) // step for size, step in zip(shape[1:-1], spread, strict=True)]
     rank, ones = len(sizes), [1] * len(sizes)
+    common = [gcd(step, dilation) for step, dilation in zip(spread, dilations, strict=True)]
+    apart = [step // divisor for step, divisor in zip(spread, common, strict=True)]
+    closer = [dilation // divisor for dilation, divisor in zip(dilations, common, strict=True)]
     parts: list[Array | None] = []
-    windows = []
+    windows: list[tuple[list[int], list[int]]] = []
     for phase in np.ndindex(*spread):
-        first = [(before - r) % step for before, r, step in zip(low, phase, spread, strict=True)]
-        starts = [(b - r - t) // step for b, r, t, step in zip(low, phase, first, spread, strict=True)]
-        counts = [max(0, (int(n) - t + s - 1) // s) for n, t, s in zip(w.shape[2:], first, spread, strict=True)]
+        ahead = [before - r for before, r in zip(low, phase, strict=True)]
+        met = [
+            [t for t in range(int(n)) if (before - d * t) % s == 0]
+            for n, before, d, s in zip(w.shape[2:], ahead, dilations, spread, strict=True)
+        ]
+        if not all(met):
+            parts.append(None)
+            windows.append(([], []))
+            continue
+        first, counts = [taps[0] for taps in met], [len(taps) for taps in met]
+        starts = [(b - d * t) // s for b, d, t, s in zip(ahead, dilations, first, spread, strict=True)]
+        parts.append(p.slice_(w, [0, 0, *first], [*w.shape[:2], *counts], [1, 1, *apart]))
         windows.append((starts, counts))
-        ends = [*w.shape[:2], *counts]
-        parts.append(p.slice_(w, [0, 0, *first], ends, [1, 1, *spread]) if 0 not in counts else None)
     if groups == 1 and None not in parts and all(window == windows[0] for window in windows):
         every = p.concat([part for part in parts if part is not None], 0)
         made = [shape[0], *sizes, len(parts) * shape[-1]]
-        together = convolve(legalizer, image, every, made, 1, ones, ones, windows[0][0])
+        together = convolve(legalizer, image, every, made, 1, ones, closer, windows[0][0])
     else:
         made = [shape[0], *sizes, shape[-1]]
         phases = [
             p.full(made, 0.0, dtypes.float32)
             if part is None
-            else convolve(legalizer, image, part, made, groups, ones, ones, starts)
+            else convolve(legalizer, image, part, made, groups, ones, closer, starts)
             for part, (starts, _) in zip(parts, windows, strict=True)
         ]
         together = p.concat(phases, rank + 1)
@@ -358,8 +370,7 @@ def _plain(params: dict[str, Any]) -> bool:
     low, spread = params["low"], params["spread"]
     if all(step == 1 for step in spread):
         return True
-    ones = all(step == 1 for step in (*params["strides"], *params["dilations"]))
-    return ones and all(isinstance(before, int) for before in low)
+    return all(step == 1 for step in params["strides"]) and all(isinstance(before, int) for before in low)
 
 
 def trimmed(image: Array, low: Sequence[Size]) -> tuple[Array, list[Size]]:
