@@ -225,7 +225,9 @@ NODES: list[tuple[str, dict[str, Any]]] = [
     ("y = DFT (x,, axis)", {"x": (7, 3, 2), "axis": 0}),
     ("y = STFT (x, step, w)", {"x": (2, 50, 1), "step": 5, "w": (16,)}),
 ]
-OTHERS = ["y = Neg (x)", "y = TopK <largest=0> (x, x)", "t = Neg (x) y = Neg (t)"]
+OTHERS = ["y = Neg (x)", "y = TopK <largest=0> (x, x)", "t = Neg (x) y = Neg (t)", "y = Resize (x,, x)"]
+WHOLE = ["y = MatMul (x, x)", "y = Slice (x, x, x)", "y = TopK (x, x)"]
+"""Nodes whose operand has integers."""
 
 
 def node_model(text: str, feeds: Mapping[str, Any]) -> bytes:
@@ -258,8 +260,9 @@ def test_models_of_one_node_run_in_javascript() -> None:
         told = {name: [array.dtype.name, array.ravel().tolist(), list(array.shape)] for name, array in feeds.items()}
         cases.append({"model": [*model], "feeds": told})
     cases += [{"model": [*node_model(text, {"x": np.float32([1])})], "feeds": {}} for text in OTHERS]
+    cases += [{"model": [*node_model(text, {"x": np.array([1])})], "feeds": {}} for text in WHOLE]
     found = run(SMALL, cases)
-    assert found[len(NODES) :] == [None] * len(OTHERS)
+    assert found[len(NODES) :] == [None] * len(OTHERS + WHOLE)
     for (text, _), answer, right in zip(NODES, found, wanted):
         for (data, dims), array in zip(answer, right, strict=True):
             assert dims == list(array.shape), text

@@ -1,9 +1,12 @@
-/** The operators of small.js: each has the attributes that it takes, and gives `{ type, data, dims }` for such. */
+/**
+ * The operators of small.js: each has the attributes that it takes, `wants` an input that may be left out elsewhere, and
+ * gives `{ type, data, dims }` for such.
+ */
 
 import { product } from "../types.js";
 
 export const OPERATORS = {
-  Resize: { takes: ["mode"], run: ([x, , , sizes], { mode = "nearest" }) => [resized(x, numbers(sizes), TAPS[mode])] },
+  Resize: { takes: ["mode"], wants: 3, run: ([x, , , sizes], { mode = "nearest" }) => [resized(x, numbers(sizes), TAPS[mode])] },
   MatMul: { takes: [], run: ([a, b]) => [multiplied(a, b)] },
   TopK: { takes: ["axis"], run: ([x, k], { axis = -1 }) => largest(x, numbers(k)[0], axis) },
   Slice: { takes: [], run: ([x, ...ranges]) => [sliced(x, ...ranges.map((each) => each && numbers(each)))] },
