@@ -22,6 +22,7 @@ export function sessionOf(bytes) {
   const names = all(node, 1).map(text);
   if (!known || [...taken, ...given].some(({ type }) => !TYPES.includes(type))) return null;
   if (taken.find(({ name }) => name === names[0])?.type !== "float32" || (known.wants && !names[known.wants])) return null;
+  if (known.since > versionOf(bytes)) return null;
   if (Object.keys(attributes).some((name) => !known.takes.includes(name))) return null;
   return new Small(known.run, attributes, [taken, given], [names, all(node, 2).map(text)]);
 }
@@ -44,6 +45,9 @@ class Small {
 
   release() {}
 }
+
+/** The operator set of ONNX in which a model is written. */
+const versionOf = (bytes) => Number(all(bytes, 8).map((each) => all(each, 2)[0])[0] ?? 1);
 
 /** The name of an attribute, and its number or text. */
 function attribute(bytes) {
