@@ -13,7 +13,10 @@ import onnxruntime
 import pytest
 
 import sardonyx
+from sardonyx.common import dtypes
+from sardonyx.compiler.open_sizes import OpenSizes
 from sardonyx.errors import InvalidArgument, RuntimeException
+from sardonyx.model.ir import TensorType, Value
 from sardonyx.plans.bundle import Bundle
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS, require_provider
@@ -290,6 +293,34 @@ def test_a_bundle_that_would_take_nothing_is_an_error() -> None:
     )
     with pytest.raises(sardonyx.errors.SardonyxError, match=r"do not broadcast.*made up for N .*--size N=\?16"):
         sardonyx.compile(data)
+
+
+def test_sizes_that_are_made_up_may_be_too_large_for_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a page addresses have 32 bits, and weights may be inputs."""
+    kind = TensorType(dtypes.float32, ("A", "B"))
+    with pytest.raises(sardonyx.errors.SardonyxError, match="input 'x' of 4294967296x4294967296 wants"):
+        OpenSizes([Value("x", kind)]).feeds({"A": 2**32, "B": 2**32}, {})
+    text = "g (float[N, C, L, H, W] x, float[M, C, A, B, D] w) => (float[N, M, J, K, P] y) { y = Conv (x, w) }"
+    data = model(text)
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.maxsize", 2**31 - 1)
+        bundle = sardonyx.compile(data)
+    require_provider(WASM)
+    session = sardonyx.InferenceSession(bundle, providers=[WASM])
+    x, w = floats(1, 2, 3, 4, 5), floats(5, 2, 2, 2, 3)
+    (wanted,) = onnxruntime.InferenceSession(data).run(None, {"x": x, "w": w})
+    np.testing.assert_allclose(session.run(None, {"x": x, "w": w})[0], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_an_input_without_a_shape_wants_one() -> None:
+    data = model("g (float[] x, float[N] w, float[] z) => (float[] y) { a = Mul (x, w) y = Add (a, z) }")
+    with pytest.raises(InvalidArgument, match=r"inputs 'x', 'z' have no shape in the model: .* x=\?1x\?16, a \?"):
+        sardonyx.compile(data)
+    with pytest.raises(InvalidArgument, match="input 'z' has no shape in the model"):
+        sardonyx.compile(data, shapes={"x": ["?2", 3]})
+    session = session_of(data, shapes={"x": ["?2", 3], "z": []})
+    x, w = floats(4, 3), floats(3)
+    np.testing.assert_array_equal(session.run(None, {"x": x, "w": w, "z": np.float32(2)})[0], x * w + 2)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -223,6 +223,15 @@ def test_packed_queries_keys_and_values() -> None:
         np.testing.assert_array_equal(found[0], wanted)
 
 
+@ON_ALL
+def test_a_cache_that_is_not_given_back_counts_for_nothing(provider: str) -> None:
+    """As on onnxruntime's GPUs; its CPU provider computes what is asked of it without the cache."""
+    require_provider(provider)
+    cached = multi(length=3, past=4)
+    alone = Call("MultiHeadAttention", cached.inputs[:3], cached.attributes)
+    assert_near(cached.run(provider), alone.expected(), 1e-5)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

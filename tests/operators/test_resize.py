@@ -92,6 +92,23 @@ def test_a_region_of_what_is_not_resized(mode: str) -> None:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_a_region_and_scales_that_come_with_the_run(mode: str, provider: str) -> None:
+    attributes = f'mode = "{mode}", coordinate_transformation_mode = "tf_crop_and_resize", extrapolation_value = 7.0'
+    inputs = "float[N, C, H, W] x, float[R] r, float[S] s"
+    text = f"g ({inputs}) => (float[D, E, F, G] y) {{ y = Resize <{attributes}> (x, r, s) }}"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> {text}').SerializeToString()
+    feeds = {
+        "x": np.concatenate([X, 2 * X, X - 1], 1),
+        "r": np.array([0.5, 0.25, 0.125, 0, 0.75, 2, 0.875, 1.5], np.float32),
+        "s": np.array([1, 1, 2, 1.6], np.float32),
+    }
+    (wanted,) = onnxruntime.InferenceSession(model).run(None, feeds)
+    (found,) = InferenceSession(model, providers=[provider]).run(None, feeds)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
 def test_empty_scales_come_with_the_run(provider: str) -> None:
     """Before operator set 13 scales could not be left out where sizes were given."""
     inputs = "float[N, C, H, W] x, float[A] r, float[B] s, int64[I] n"

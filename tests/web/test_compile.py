@@ -67,7 +67,7 @@ def relu() -> tuple[bytes, Arrays]:
     return model_of("Relu", x=(TensorProto.FLOAT, ["N"]), y=(TensorProto.FLOAT, ["N"])), {"x": np.float32([-1, 0, 2])}
 
 
-def model_of(operator: str, **ports: tuple[int, list[str | int]]) -> bytes:
+def model_of(operator: str, **ports: tuple[int, list[str | int] | None]) -> bytes:
     """A node of these inputs and, last, its output."""
     *given, result = (helper.make_tensor_value_info(name, *kind) for name, kind in ports.items())
     node = helper.make_node(operator, [value.name for value in given], [result.name])
@@ -290,6 +290,69 @@ def test_onnxruntime_webs_interface_compiles_where_it_may(chromium: Chromium) ->
     (wanted,) = session.run(None, {"image": np.full((1, 1, 28, 28), 0.5, np.float32)})
     np.testing.assert_allclose(told["answers"], np.broadcast_to(wanted, (2, 10)), rtol=1e-4, atol=1e-6)
     assert 'set env.sardonyx.compile = "page"' in told["refused"]
+
+
+FEW = (TensorProto.INT64, ["K"])
+LATER: dict[str, tuple[str, dict[str, tuple[int, list[str | int] | None]], list[list[Any]]]] = {
+    "no shapes": (
+        "Add",
+        {"x": (TensorProto.FLOAT, None), "b": (TensorProto.FLOAT, None)},
+        [[(2, 3), (3,)], [(4, 5), (5,)], [(2, 1, 3), (2, 1)], [(), (2,)], [(2, 3), (2,)]],
+    ),
+    "weights": (
+        "Conv",
+        {"x": (TensorProto.FLOAT, None), "w": (TensorProto.FLOAT, None)},
+        [[(1, 2, 4, 4), (3, 2, 2, 2)]],
+    ),
+    "a shape": (
+        "Reshape",
+        {"x": (TensorProto.FLOAT, ["M", "N"]), "s": FEW},
+        [[(2, 6), [3, 4]], [(2, 6), [3, 2, 2]], [(2, 6), [5]], [(4, 2), [8]]],
+    ),
+    "parts": (
+        "Slice",
+        {"x": (TensorProto.FLOAT, ["M", "N"]), "a": FEW, "b": FEW, "axes": FEW},
+        [[(3, 5), [1, 2], [3, 4], [0, 1]], [(6, 5), [1], [4], [1]]],
+    ),
+}
+
+
+WRONG = {("no shapes", 4), ("a shape", 2)}
+"""The turns that no runtime takes."""
+
+
+@pytest.mark.parametrize(("case", "target"), [*((case, "wasm") for case in LATER), ("no shapes", "webgpu")])
+def test_what_runs_are_fed_decides_on_shapes(case: str, target: str, chromium: Chromium) -> None:
+    """The page compiles again where a bundle is not for that, as onnxruntime-web takes whatever the operator does."""
+    operator, ports, turns = LATER[case]
+    y = (TensorProto.FLOAT, None)
+    model = chromium.site.data["later.onnx"] = model_of(operator, **ports, y=y)
+    told: list[dict[str, Any]] = []
+    wanted: list[Any] = []
+    session = onnxruntime.InferenceSession(model)
+    for number, turn in enumerate(turns):
+        arrays = [np.array(given) if isinstance(given, list) else noise(*given) for given in turn]
+        feeds = dict(zip(ports, arrays))
+        told.append({name: [x.dtype.name, x.ravel().tolist(), list(x.shape)] for name, x in feeds.items()})
+        wanted.append(None if (case, number) in WRONG else session.run(None, feeds)[0])
+    with chromium.visitor() as context:
+        page = context.new_page()
+        page.goto("/web/ort/site.html")
+        page.wait_for_function("globalThis.tasks")
+        given = ["/data/later.onnx", told, [target]]
+        names, answers = page.evaluate("(given) => tasks.inTurn(...given)", given)
+    assert names == [*ports]
+    for answer, right in zip(answers, wanted, strict=True):
+        if right is None:
+            assert operator in answer
+        else:
+            data, dims = answer
+            assert dims == list(right.shape)
+            np.testing.assert_allclose(np.reshape(data, dims), right, rtol=1e-4, atol=1e-6)
+
+
+def noise(*shape: int) -> npt.NDArray[np.float32]:
+    return np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)
 
 
 def test_the_data_of_a_model_may_lie_elsewhere(chromium: Chromium) -> None:

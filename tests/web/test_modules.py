@@ -225,15 +225,19 @@ NODES: list[tuple[str, dict[str, Any]]] = [
     ("y = DFT (x,, axis)", {"x": (7, 3, 2), "axis": 0}),
     ("y = STFT (x, step, w)", {"x": (2, 50, 1), "step": 5, "w": (16,)}),
 ]
-OTHERS = ["y = Neg (x)", "y = TopK <largest=0> (x, x)", "t = Neg (x) y = Neg (t)"]
+OTHERS = ["y = Neg (x)", "y = TopK <largest=0> (x, x)", "t = Neg (x) y = Neg (t)", "y = Resize (x,, x)"]
+OLD = ["y = DFT (x)", "y = DFT <onesided=1> (x)"]
+"""Nodes that older operator sets have otherwise."""
+WHOLE = ["y = MatMul (x, x)", "y = Slice (x, x, x)", "y = TopK (x, x)"]
+"""Nodes whose operand has integers."""
 
 
-def node_model(text: str, feeds: Mapping[str, Any]) -> bytes:
+def node_model(text: str, feeds: Mapping[str, Any], opset: int = 20) -> bytes:
     """The model of a line of ONNX's text, its ports without shapes unless they are scalars."""
     kinds = {name: "float" if array.dtype == np.float32 else "int64" for name, array in feeds.items()}
     taken = ", ".join(f"{kind}[] {name}" if not feeds[name].ndim else f"{kind} {name}" for name, kind in kinds.items())
     given = "float y, int64 z" if "y, z" in text else "float y"
-    line = f'<ir_version: 9, opset_import: ["" : 20]> g ({taken}) => ({given}) {{ {text} }}'.replace("'", '"')
+    line = f'<ir_version: 9, opset_import: ["" : {opset}]> g ({taken}) => ({given}) {{ {text} }}'.replace("'", '"')
     model = onnx.parser.parse_model(line)
     for value in (*model.graph.input, *model.graph.output):
         if feeds.get(value.name) is None or feeds[value.name].ndim:
@@ -258,8 +262,10 @@ def test_models_of_one_node_run_in_javascript() -> None:
         told = {name: [array.dtype.name, array.ravel().tolist(), list(array.shape)] for name, array in feeds.items()}
         cases.append({"model": [*model], "feeds": told})
     cases += [{"model": [*node_model(text, {"x": np.float32([1])})], "feeds": {}} for text in OTHERS]
+    cases += [{"model": [*node_model(text, {"x": np.array([1])})], "feeds": {}} for text in WHOLE]
+    cases += [{"model": [*node_model(text, {"x": np.float32([1])}, opset=19)], "feeds": {}} for text in OLD]
     found = run(SMALL, cases)
-    assert found[len(NODES) :] == [None] * len(OTHERS)
+    assert found[len(NODES) :] == [None] * len(OTHERS + WHOLE + OLD)
     for (text, _), answer, right in zip(NODES, found, wanted):
         for (data, dims), array in zip(answer, right, strict=True):
             assert dims == list(array.shape), text

@@ -5,6 +5,9 @@ import { Graph, Mismatch, Weights } from "./executor.js";
 import { Tensor, arrayOf, product, widthOf } from "./types.js";
 import { check, sound } from "./soundness.js";
 
+/** How errors end that say that a bundle is not for what it was fed. */
+export const REMEDY = "compile it for other sizes (--size, or sizes)";
+
 /** The session of a bundle for a target on its device, once all that it needs is there. */
 export async function on(device, bundle, target) {
   try {
@@ -145,7 +148,7 @@ export class Session {
     const { plans } = this.bundle.manifest.targets[this.target];
     const shapes = tensors.map(({ dims }, k) => `${this.inputs[k].name} [${dims}]`).join(", ");
     const accepted = [...new Set(plans.map(({ accepts }) => accepts))].join(", or ");
-    return `${this.bundle.name} is not for ${shapes}; it takes ${accepted}; compile it for other sizes (--size, or sizes)`;
+    return `${this.bundle.name} is not for ${shapes}; it takes ${accepted}; ${REMEDY}`;
   }
 
   release() {

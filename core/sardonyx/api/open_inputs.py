@@ -66,7 +66,18 @@ def open_inputs(model: Model, typical: Mapping[str, Typical], sizes: Mapping[str
         kind, wanted = value.type, shapes.get(value.name)
         if isinstance(kind, TensorType):
             value.type = replace(kind, shape=_fixed(value, kind, wanted, known))
+    _refuse_ranks(result.model)
     return result
+
+
+def _refuse_ranks(model: Model) -> None:
+    """Raise InvalidArgument where inputs have no shape, so that nothing says how many axes there are."""
+    kinds = {value.name: value.type for value in model.graph.inputs}
+    names = [name for name, kind in kinds.items() if isinstance(kind, TensorType) and kind.shape is None]
+    if names:
+        which = f"input {names[0]!r} has" if len(names) == 1 else f"inputs {', '.join(map(repr, names))} have"
+        way = f"--shape {names[0]}=?1x?16, a ? for each axis that stays open"
+        raise InvalidArgument(f"{which} no shape in the model: say one, as in {way} (shapes in a page)")
 
 
 def _untied(model: Model) -> Model:

@@ -225,7 +225,7 @@ class Cases:
         return next((case for case in self.cases if self._holds(case, numbers, read)), None)
 
     def _holds(self, case: Case, numbers: Numbers, read: Numbers) -> bool:
-        return holds(case.plan, [feed.shape for feed in self.sizes.feeds(numbers, self.values)], read)
+        return holds(case.plan, self.sizes.sized(numbers, self.values), read)
 
     def _symbols(self, numbers: Numbers) -> Numbers:
         return {symbol_: numbers[name] for name, symbol_ in self.sizes.symbols.items()}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from sardonyx.common import dtypes
+from sardonyx.common.memory import TooLargeError
 from sardonyx.common.record import field, record
 from sardonyx.errors import NotImplemented
 from sardonyx.model.ir import TensorType, Value, size_name
@@ -85,12 +88,28 @@ class OpenSizes:
             name: evaluate(relations.get(symbol_, symbol(symbol_)).json(), known) for name, symbol_ in symbols.items()
         }
 
+    def sized(self, numbers: Mapping[str, int], values: Mapping[str, np.ndarray]) -> list[tuple[int, ...]]:
+        """The shapes of `feeds`."""
+        return [
+            values[value.name].shape
+            if value.name in values
+            else tuple(size if isinstance(size, int) else numbers[size] for size in shape)
+            for value, shape in zip(self.inputs, self.shapes, strict=True)
+        ]
+
     def feeds(self, numbers: Mapping[str, int], values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """Arrays of these sizes, without memory, but for those whose `values` count."""
+        """Arrays of these sizes, without memory, but for those whose `values` count.
+
+        Raises TooLargeError where there are not as many addresses: in a page they have 32 bits.
+        """
         found = []
-        for value, shape in zip(self.inputs, self.shapes, strict=True):
+        for value, shape in zip(self.inputs, self.sized(numbers, values), strict=True):
             storage = (value.dtype or dtypes.float32).storage
-            sizes = [size if isinstance(size, int) else numbers[size] for size in shape]
-            given = values.get(value.name)
-            found.append(np.broadcast_to(np.zeros((), storage), sizes) if given is None else given.astype(storage))
+            if value.name in values:
+                found.append(values[value.name].astype(storage))
+                continue
+            if (total := prod(shape) * storage.itemsize) > sys.maxsize:
+                text = "x".join(map(str, shape))
+                raise TooLargeError(f"input {value.name!r} of {text} wants {total:,} bytes, too many for an array")
+            found.append(np.broadcast_to(np.zeros((), storage), shape))
         return found

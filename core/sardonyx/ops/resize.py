@@ -82,6 +82,16 @@ def _align_corners(place: Array, line: Line) -> Array:
     return place * ((line.size - 1) * line.down) / (line.up * line.size - line.down)
 
 
+def _cropped(line: Line, start: Array, end: Array, is_outer: bool) -> Line:
+    """A line with its region of interest; batch and channels of images stay whole, as in onnxruntime, if they keep."""
+    if is_outer and line.keeps:
+        return line
+    if is_outer and isinstance(line.up, Array):
+        keeps = p.equal(line.up, line.down)
+        start, end = p.where(keeps, 0.0, start), p.where(keeps, 1.0, end)
+    return line._replace(crop=(start, end))
+
+
 def _crop(place: Array, line: Line) -> Array:
     assert line.crop is not None
     start, end = (p.cast(side, place.dtype) for side in line.crop)
@@ -154,12 +164,9 @@ class Resize(Operator, since=10):
         if self.coordinate_transformation_mode == "tf_crop_and_resize":
             if roi is None:
                 raise ValueError("tf_crop_and_resize needs the input roi")
-            # as in onnxruntime, batch and channels of images stay whole, whatever the region says of them
             sides = [p.reshape(p.slice_axis(roi, 0, k, 1), ()) for k in range(2 * len(axes))]
             lines = [
-                line
-                if line.keeps and x.rank > 3 and axes[k] < 2
-                else line._replace(crop=(sides[k], sides[len(axes) + k]))
+                _cropped(line, sides[k], sides[len(axes) + k], is_outer=x.rank > 3 and axes[k] < 2)
                 for k, line in enumerate(lines)
             ]
         result = x

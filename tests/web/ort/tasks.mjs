@@ -111,6 +111,20 @@ export async function external() {
   return { answers, missing: await message(InferenceSession.create("/data/outside.onnx")) };
 }
 
+/** What a session of a model that the page compiles gives for feeds, one after another: of each output data and dims. */
+export async function inTurn(address, turns, targets) {
+  env.sardonyx.compile = "page";
+  const session = await InferenceSession.create(address, { executionProviders: targets });
+  const answers = [];
+  for (const feeds of turns) {
+    const tensors = Object.entries(feeds).map(([name, [type, data, dims]]) => [name, new Tensor(type, type === "int64" ? data.map(BigInt) : data, dims)]);
+    const run = session.run(Object.fromEntries(tensors));
+    answers.push(await run.then(({ y }) => [[...y.data], y.dims], (error) => error.message));
+  }
+  await session.release();
+  return [session.inputNames, answers];
+}
+
 export async function providers() {
   const warned = [];
   console.warn = (text) => warned.push(text);

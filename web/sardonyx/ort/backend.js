@@ -18,15 +18,18 @@ export const backend = {
   async createInferenceSessionHandler(given, options) {
     const wanted = targetsOf(options.executionProviders ?? []);
     const { signal, progress, worker: told } = options.extra ?? {};
-    const source = await bundleOf(given, { target: wanted, externalData: options.externalData, signal, progress });
     const name = typeof given === "string" ? given : "the model";
     const target = [...new Set([...wanted, "wasm", "webgpu"])];
-    if (source.run) return new Handler(source, options);
     const { device } = options.executionProviders?.find((each) => each.name === "webgpu") ?? {};
-    const size = source.headers?.get("content-length") ?? source.byteLength;
-    const worker = told ?? (size < LIGHT && !env.wasm.proxy ? false : undefined);
     const threads = env.wasm.numThreads || undefined;
-    const session = await load(source, { target, name, device, threads, worker, signal, progress });
+    const loaded = (source) => {
+      const size = source.headers?.get("content-length") ?? source.byteLength;
+      const worker = told ?? (size < LIGHT && !env.wasm.proxy ? false : undefined);
+      return load(source, { target, name, device, threads, worker, signal, progress });
+    };
+    const source = await bundleOf(given, { target: wanted, externalData: options.externalData, signal, progress, load: loaded });
+    if (source.run) return new Handler(source, options);
+    const session = await loaded(source);
     if (!wanted.includes(session.target)) {
       console.warn(`${name} runs on ${session.target}, the only one it has code for; compile it with --target ${wanted}`);
     }

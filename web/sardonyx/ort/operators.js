@@ -1,13 +1,16 @@
-/** The operators of small.js: each has the attributes that it takes, and gives `{ type, data, dims }` for such. */
+/**
+ * The operators of small.js: each has the attributes that it takes, `wants` an input that may be left out elsewhere, is
+ * `since` an operator set what it is here, and gives `{ type, data, dims }` for such.
+ */
 
 import { product } from "../types.js";
 
 export const OPERATORS = {
-  Resize: { takes: ["mode"], run: ([x, , , sizes], { mode = "nearest" }) => [resized(x, numbers(sizes), TAPS[mode])] },
+  Resize: { takes: ["mode"], wants: 3, run: ([x, , , sizes], { mode = "nearest" }) => [resized(x, numbers(sizes), TAPS[mode])] },
   MatMul: { takes: [], run: ([a, b]) => [multiplied(a, b)] },
   TopK: { takes: ["axis"], run: ([x, k], { axis = -1 }) => largest(x, numbers(k)[0], axis) },
   Slice: { takes: [], run: ([x, ...ranges]) => [sliced(x, ...ranges.map((each) => each && numbers(each)))] },
-  DFT: { takes: ["onesided"], run: ([x, length, axis], { onesided = 0 }) => [spectra(x, numbers(length)?.[0], numbers(axis)?.[0] ?? -2, onesided)] },
+  DFT: { takes: ["onesided"], since: 20, run: ([x, length, axis], { onesided = 0 }) => [spectra(x, numbers(length)?.[0], numbers(axis)?.[0] ?? -2, onesided)] },
   STFT: { takes: ["onesided"], run: ([x, step, window, length], { onesided = 1 }) => [framed(x, numbers(step)[0], window, numbers(length)?.[0], onesided)] },
 };
 

@@ -4,8 +4,9 @@
  */
 
 import { OPERATORS } from "./operators.js";
+import { all, port, text } from "./protobuf.js";
 
-const TYPES = { 1: "float32", 7: "int64" };
+const TYPES = ["float32", "int64"];
 const [NODE, INITIALIZER, INPUT, OUTPUT] = [1, 5, 11, 12]; // of a graph
 
 /** A session for the bytes of such a model; null where they are another. */
@@ -18,9 +19,12 @@ export function sessionOf(bytes) {
   const attributes = Object.fromEntries(all(node, 5).map(attribute));
   const known = all(node, 7).some(({ length }) => length) ? null : OPERATORS[operator];
   const [taken, given] = [inputs, outputs].map((each) => each.map(port));
-  if (!known || [...taken, ...given].some(({ type }) => !type)) return null;
+  const names = all(node, 1).map(text);
+  if (!known || [...taken, ...given].some(({ type }) => !TYPES.includes(type))) return null;
+  if (taken.find(({ name }) => name === names[0])?.type !== "float32" || (known.wants && !names[known.wants])) return null;
+  if (known.since > versionOf(bytes)) return null;
   if (Object.keys(attributes).some((name) => !known.takes.includes(name))) return null;
-  return new Small(known.run, attributes, [taken, given], [all(node, 1), all(node, 2)].map((names) => names.map(text)));
+  return new Small(known.run, attributes, [taken, given], [names, all(node, 2).map(text)]);
 }
 
 /** What `load` gives, as far as a handler of onnxruntime's interface needs it. */
@@ -42,42 +46,11 @@ class Small {
   release() {}
 }
 
-function port(bytes) {
-  const [tensor] = all(all(bytes, 2)[0] ?? [], 1);
-  const [type] = all(tensor ?? [], 1);
-  const [shape] = all(tensor ?? [], 2);
-  const size = (dim) => Number(all(dim, 1)[0] ?? 0) || (all(dim, 2).map(text)[0] ?? null);
-  return { name: text(all(bytes, 1)[0]), type: TYPES[type], dims: shape && all(shape, 1).map(size) };
-}
+/** The operator set of ONNX in which a model is written. */
+const versionOf = (bytes) => Number(all(bytes, 8).map((each) => all(each, 2)[0])[0] ?? 1);
 
 /** The name of an attribute, and its number or text. */
 function attribute(bytes) {
   const [[number], [string]] = [all(bytes, 3), all(bytes, 4)];
   return [text(all(bytes, 1)[0]), number === undefined ? text(string ?? []) : Number(BigInt.asIntN(64, number))];
-}
-
-const text = (bytes) => new TextDecoder().decode(Uint8Array.from(bytes));
-
-/** What a message of protocol buffers has in a field. */
-const all = (bytes, field) => [...fields(bytes)].filter(([number]) => number === field).map(([, value]) => value);
-
-/** The fields of a message, in order: integers as BigInt, all else as bytes. */
-function* fields(bytes) {
-  let at = 0;
-  const integer = () => {
-    for (let value = 0n, shift = 0n; ; shift += 7n) {
-      const byte = bytes[at++] ?? 0;
-      value |= BigInt(byte & 127) << shift;
-      if (byte < 128) return value;
-    }
-  };
-  while (at < bytes.length) {
-    const key = Number(integer());
-    const kind = key & 7;
-    if (!kind) yield [key >> 3, integer()];
-    else {
-      const size = kind === 2 ? Number(integer()) : kind === 5 ? 4 : 8;
-      yield [key >> 3, bytes.subarray(at, (at += size))];
-    }
-  }
 }

@@ -1,7 +1,8 @@
 /**
  * Where the code of a model comes from, in this order: the bytes are a bundle, whatever they are called; a bundle lies
  * beside the model, `model.onnx.sdx`; `env.sardonyx.bundles` names one by the model's SHA-256; bytes of a single node
- * are run by `small.js`; the page compiles it, if `env.sardonyx.compile` is "page".
+ * are run by `small.js`; the page compiles it, if `env.sardonyx.compile` is "page", or will do so when runs begin
+ * (`deferred.js`).
  */
 
 import { env } from "onnxruntime-common";
@@ -13,7 +14,7 @@ const MAGIC = [0x89, 0x53, 0x44, 0x58, 0x0d, 0x0a, 0x1a, 0x0a];
 
 /**
  * A bundle for a model's address or its bytes, as `load` takes it, or a session. `options` are those that the page would
- * compile with; its `signal` ends everything.
+ * compile with; its `signal` ends everything, and its `load` makes sessions of bundles.
  */
 export async function bundleOf(given, options) {
   if (typeof given !== "string") return isBundle(given) ? given : listed(given, "the model", options);
@@ -37,8 +38,8 @@ async function listed(bytes, name, options) {
   const small = bytes?.length < SMALL && (await import("./small.js")).sessionOf(bytes);
   if (small) return small;
   if (compile === "page") {
-    const compiler = await import("../compile.js");
-    return compiler.bundleOf(model, options);
+    const { sourceOf } = await import("./deferred.js");
+    return sourceOf(model, options);
   }
   throw new Error(
     `${name} is no bundle, and none is known for it: serve what \`sardonyx compile\` makes in its place, or beside it as ` +

@@ -245,7 +245,10 @@ class _MultiHead(_Masked, abstract=True):
 
 
 class MultiHeadAttention(_MultiHead, domain=MICROSOFT):
-    """Attention of query to key and value, to which biases are added before."""
+    """Attention of query to key and value, to which biases are added before.
+
+    As on onnxruntime's GPUs, a cache has a part in it only where the node gives it back: its CPU reads beyond the keys.
+    """
 
     def expand(
         self,
@@ -260,7 +263,8 @@ class MultiHeadAttention(_MultiHead, domain=MICROSOFT):
         past_length: Array | None = None,
         indirection: Array | None = None,
     ) -> Sequence[Array]:
-        past = past_key, past_value
+        is_kept = any(output.name for output in self.node.outputs[1:3])
+        past = (past_key, past_value) if is_kept else (None, None)
         return self.results((query, key, value), bias, mask, attention_bias, past, past_length, indirection)
 
     samples = [
