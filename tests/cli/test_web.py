@@ -23,7 +23,7 @@ SCRIPTS = {
     *("genai/chat.js", "host.js", "helper.js", "training_host.js"),
 }
 """What pages name, workers start and scripts import when they want it; the rest is inside of these."""
-COMPILING = {"compile.js", "compiler.js", "compile.d.ts"}
+COMPILING = {"compile.js", "compiler.js", "compile.d.ts", "ort/deferred.js"}
 TYPES = {"runtime.d.ts", "training.d.ts", "vision.d.ts", "ort/index.d.ts", "package.json"}
 
 

@@ -17,7 +17,7 @@ from sardonyx.web.known import known
 from sardonyx.web.linking import served
 from sardonyx.web.wheel import PACKAGES, wheel
 
-COMPILER = ("compile.js", "compile.d.ts", "compiler.js")
+COMPILER = ("compile.js", "compile.d.ts", "compiler.js", "ort/deferred.js")
 """The scripts that bundles do without."""
 STDLIB, WASM = "python_stdlib.zip", "pyodide.asm.wasm"
 
