@@ -192,12 +192,12 @@ def digits() -> bytes:
 
 def test_it_is_small_and_whole(packed: Path) -> None:
     assert packed.name == f"sardonyx-{__version__}.tgz"
-    assert packed.stat().st_size < 205_000
+    assert packed.stat().st_size < 210_000
     with tarfile.open(packed) as tar:
         sizes = {member.name.removeprefix("package/"): member.size for member in tar}
     made = {"sardonyx.min.js", "sardonyx.min.mjs", "sardonyx.cjs"}
     assert sizes.keys() == made | {file.relative_to(RUNTIME).as_posix() for file in RUNTIME.rglob("*") if file.suffix}
-    assert sizes["sardonyx.min.mjs"] < sizes["sardonyx.min.js"] < 96_000
+    assert sizes["sardonyx.min.mjs"] < sizes["sardonyx.min.js"] < 99_000
 
 
 @pytest.mark.parametrize("kind", ["mjs", "cjs"])

@@ -17,7 +17,7 @@ from sardonyx.demo import assets
 from sardonyx.plans.bundle import Bundle
 from sardonyx.plans.bundle.format import Content, write
 from tests.support.browser import Chromium
-from tests.web.pages import RUNTIME, bundled
+from tests.web.pages import bundled
 
 pytestmark = pytest.mark.slow
 IMAGE = {"image": np.full((1, 1, 28, 28), 0.5, np.float32)}
@@ -31,13 +31,6 @@ def digits() -> bytes:
 def ask(chromium: Chromium, digits: bytes, task: str, limit: float = 120, **more: Any) -> Any:
     chromium.site.data["digits.sdx"] = digits
     return chromium.call("/web/runtime.mjs", {"task": task, **more}, limit)
-
-
-def test_size() -> None:
-    """Of what a page loads to run a bundle on WebAssembly or a GPU."""
-    files = "runtime session caches remote host bundle soundness executor sizes types memory wasm crew helper trial"
-    gpu = "webgpu gpu client queue"
-    assert sum((RUNTIME / f"{name}.js").stat().st_size for name in f"{files} {gpu}".split()) <= 100_000
 
 
 def test_bundles_come_from_anywhere(chromium: Chromium, digits: bytes) -> None:

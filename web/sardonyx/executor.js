@@ -1,7 +1,8 @@
 /** Replays plans on one device. */
 
-import { broken, evaluate, isKnown, place, roomsOf, symbolsOf, termsOf } from "./sizes.js";
+import { broken, evaluate, fit, isKnown, place, roomsOf, symbolsOf, termsOf } from "./sizes.js";
 import { Tensor, arrayOf, bytesOf, product, widthOf } from "./types.js";
+import { Turns } from "./turns.js";
 
 const SLACK = 1 << 16; // bytes
 const TURNS = 1 << 24; // of a loop in which another one has nothing to do
@@ -164,7 +165,7 @@ export class Graph {
       try {
         const results = await executor.run(frame, feeds, symbols, lent);
         if (executor !== this.executors[0]) this.executors = [executor, ...this.executors.filter((each) => each !== executor)];
-        return { results, release };
+        return { results, release, frame };
       } catch (error) {
         release();
         if (!(error instanceof Mismatch)) throw error;
@@ -252,10 +253,6 @@ class Frame {
   address(k) {
     return this.lent.get(k) ?? this.addresses[k];
   }
-}
-
-function fit(nbytes, room) {
-  if (nbytes > room.nbytes) throw new Error(`a tensor of ${nbytes} bytes has room for ${room.nbytes} in the bundle: compile the model anew`);
 }
 
 const same = (a, b) => a?.chunk === b.chunk && a.offset === b.offset && a.nbytes === b.nbytes;
@@ -395,17 +392,25 @@ class Executor {
     let carried = step.carried.map((k) => this.tensor(frame, k, symbols));
     const stacks = step.results.slice(carried.length).map(() => new Stack(this.device));
     const free = () => stacks.forEach((stack) => stack.free());
+    let turns = null;
     try {
-      for (let count = 0; going && count < most; count++) {
+      for (let count = 0; going && count < most; ) {
         if (performance.now() - rested > TASK) await rest();
+        if (turns) {
+          [count, going] = turns.take(count, most);
+          continue;
+        }
         const turn = { data: BigInt64Array.of(BigInt(count)), dims: [] };
         const feeds = [turn, { data: Uint8Array.of(going), dims: [] }, ...carried, ...captured];
-        const { results, release } = await this.functions[step.function].call(feeds, symbols, captured.length);
+        const { results, release, frame: body } = await this.functions[step.function].call(feeds, symbols, captured.length);
         while (held.length) held.pop()();
         held.push(release);
         if (step.condition >= 0) going = Boolean((await this.fetch(results[0]))[0]);
-        carried = results.slice(1, 1 + carried.length);
+        const made = results.slice(1, 1 + carried.length);
         for (const [k, stack] of stacks.entries()) await stack.push(results[1 + carried.length + k], (x) => this.fetch(x));
+        turns = ++count < most && going ? Turns.of(body, results, carried, stacks, step.condition >= 0) : null;
+        if (turns) held.push(() => turns.free());
+        carried = turns?.carried ?? made;
       }
     } catch (error) {
       free();
@@ -439,12 +444,16 @@ class Stack {
       throw new Error("the slices of a scan output differ in shape from iteration to iteration");
     }
     if (nbytes % 4) this.rows.push(await fetch(slice)); // devices copy words
-    else {
-      const used = this.count * nbytes;
-      if (used + nbytes > this.room) this.grow(used, used + nbytes);
-      this.device.copy(slice.address, { chunk: this.chunk, offset: used }, nbytes);
-    }
+    else this.device.copy(slice.address, this.reserve(1), nbytes);
     this.count++;
+  }
+
+  /** Have room for so many slices more; the address of the next one. */
+  reserve(count) {
+    const nbytes = product(this.first.dims) * widthOf(this.first.dtype);
+    const used = this.count * nbytes;
+    if (used + count * nbytes > this.room) this.grow(used, used + count * nbytes);
+    return { chunk: this.chunk, offset: used };
   }
 
   grow(used, wanted) {

@@ -87,3 +87,8 @@ export function place(numbers, plan, rooms) {
   numbers.forEach((_, k) => visit(k));
   return [offsets, Math.max(0, ...ends)];
 }
+
+/** Raise an error where a tensor has more bytes than there is room for. */
+export function fit(nbytes, room) {
+  if (nbytes > room.nbytes) throw new Error(`a tensor of ${nbytes} bytes has room for ${room.nbytes} in the bundle: compile the model anew`);
+}

@@ -124,7 +124,9 @@ export class WasmDevice {
       this.crew.run(this.exports.run, start);
     };
     const run = () => void (isLarge && this.crew ? trial.run(helped, alone) : alone());
-    return { run, release: () => this.free({ start: block }) };
+    /** Take turns of a loop whose body this is, by the record at an address. */
+    const repeat = (record, count) => this.exports.turns(start, record, count);
+    return { run, repeat: isLarge && this.threads > 1 ? null : repeat, release: () => this.free({ start: block }) };
   }
 
   /** Nothing fails later here. */

@@ -130,7 +130,7 @@ export class WebGpuDevice extends Client {
     this.put(uniform, 0, table);
     const entries = [{ binding: 0, resource: { buffer: uniform, size: widest } }];
     const work = new Work(this.group(this.params, entries), dispatches);
-    return { run: () => this.run(work), release: () => this.free({ buffer: uniform }) };
+    return { run: () => this.run(work), repeat: null, release: () => this.free({ buffer: uniform }) };
   }
 
   group(layout, entries) {

@@ -6,7 +6,8 @@ names, and some scripts are imported while others run: these stay files. The mod
 alone, and other files take them from there, so that a page has each of them once. A worker has what it needs in its
 own file.
 
-A module becomes a function that returns what the module exports. So modules keep to few forms, each on one line.
+A module becomes a function that returns what the module exports. So modules keep to few forms, each on one line. Lines
+of comments are left out.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from sardonyx.errors import Fail
 from sardonyx.web import scripts
 
 RUNTIME = "runtime.js"
+_COMMENT = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)\n", re.M | re.S)
 _LINE = re.compile(r"^(?:import|export)\b(?!\().*", re.M)
 _IMPORT = re.compile(r'import (?:\{ (.+) \}|\* as (\w+)) from "(.+)";')
 _GIVEN = re.compile(r'export \{ default \} from "(\..+)";')
@@ -69,7 +71,7 @@ def linked(modules: Mapping[str, str]) -> dict[str, str]:
 class _Linker:
     def __init__(self, modules: Mapping[str, str]) -> None:
         exports = re.findall(r'"\./([^"]+\.js)"', json.dumps(json.loads(modules["package.json"])["exports"]))
-        self.modules = {path: text for path, text in modules.items() if path.endswith(".js")}
+        self.modules = {path: _COMMENT.sub("", text) for path, text in modules.items() if path.endswith(".js")}
         self.workers = {*self._named(_STARTED)}
         self.pages = self.modules.keys() & {*exports, *self._named(_LATE)}
         self.shared = {*self._inside(RUNTIME, self.pages - {RUNTIME})} - {RUNTIME}
