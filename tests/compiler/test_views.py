@@ -15,7 +15,8 @@ from sardonyx.compiler.lower import KernelBuilder
 from sardonyx.compiler.views import View, carried, store_core, view
 from sardonyx.primitives.array import Array, Primitive
 from sardonyx.primitives.trace import Trace
-from sardonyx.sizes.polynomial import joined, symbol
+from sardonyx.sizes.joining import joined
+from sardonyx.sizes.polynomial import symbol
 from sardonyx.sizes.symbolic import Dim, Guards, Size
 
 BATCH, LENGTH = (Dim(symbol(name)) for name in ("b", "s"))

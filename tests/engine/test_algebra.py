@@ -15,7 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sardonyx.sizes.expression import evaluate
-from sardonyx.sizes.polynomial import Ranges, constant, joined, symbol, within
+from sardonyx.sizes.joining import joined
+from sardonyx.sizes.polynomial import Ranges, constant, symbol, within
 from sardonyx.sizes.sizecode import Fit, Values, compile_all, symbols_of
 from sardonyx.sizes.symbolic import Dim, Guards, Size, guard_text, hint, maximum, minimum, poly, product, same
 from tests.engine.sizes import INDICES, OPERATORS, RANGES, SIZES, Expression, at, build, expressions, sums, values

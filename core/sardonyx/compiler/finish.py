@@ -75,7 +75,7 @@ class _Parts:
     def __init__(self, b: KernelBuilder, polys: list[Poly]) -> None:
         self.axes = {"i": list(b.space), "r": list(b.reduce)}
         self.polys = polys
-        self.ranges = Ranges(b.ranges)
+        self.ranges = Ranges(b.ranges, b.ranges.least)
         self.turns: list[tuple[dict[str, Poly], Ranges, dict[Operation, Poly]]] = []
         while self._split_one():
             pass
@@ -105,7 +105,8 @@ class _Parts:
             renamed[name] = symbol(name) * divisor + symbol(f"{letter}{k + 1}")
             axes = [*self.axes[letter][:k], count, divisor, *self.axes[letter][k + 1 :]]
             kept = {atom: range_ for atom, range_ in self.ranges.items() if not str(atom).startswith(letter)}
-            ranges = Ranges(kept | {f"{letter}{n}": (ZERO, size - ONE) for n, size in enumerate(axes)})
+            here = {f"{letter}{n}": (ZERO, size - ONE) for n, size in enumerate(axes)}
+            ranges = Ranges(kept | here, self.ranges.least)
             done: dict[Operation, Poly] = {}
             self.turns.append((renamed, ranges, done))
             self.polys = [value.substitute(renamed, ranges, done) for value in self.polys]

@@ -19,7 +19,8 @@ from sardonyx.common.dtypes import DType
 from sardonyx.compiler.indices import Indices, Node, aligned, computed, flat_index, stretched
 from sardonyx.compiler.whole import as_float, moved
 from sardonyx.primitives.array import Array, Equation
-from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Operation, Poly, Ranges, apply, constant, joined, symbol
+from sardonyx.sizes.joining import joined
+from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Operation, Poly, Ranges, apply, constant, symbol
 from sardonyx.sizes.symbolic import Size, hint, poly, same
 
 
@@ -104,6 +105,8 @@ class KernelBuilder:
         name = f"{'r' if reduce else 'i'}{len(axes)}"
         axes.append(extent)
         self.ranges[name] = (ZERO, extent - ONE)
+        if not reduce:
+            self.ranges.walk(extent)
         return symbol(name)
 
     def know(self, sizes: Sequence[Size], shape: Sequence[Size], index: Indices) -> None:
@@ -287,13 +290,18 @@ def unflatten(flat: Poly, shape: Sequence[Size], b: KernelBuilder) -> Indices:
             if (atom in symbols if isinstance(atom, str) else not symbols.isdisjoint(atom.symbols))
         ]
     )
-    return _unflattened(flat, tuple(map(poly, shape)), known)
+    return _unflattened(flat, tuple(map(poly, shape)), known, tuple(b.ranges.least.items()))
 
 
 @lru_cache(1 << 12)
-def _unflattened(flat: Poly, shape: tuple[Poly, ...], known: tuple[tuple[Atom, tuple[Poly, Poly]], ...]) -> Indices:
+def _unflattened(
+    flat: Poly,
+    shape: tuple[Poly, ...],
+    known: tuple[tuple[Atom, tuple[Poly, Poly]], ...],
+    least: tuple[tuple[Atom, int], ...],
+) -> Indices:
     """`unflatten` where so much is known of the symbols: layers that repeat ask for the same."""
-    ranges = Ranges(known)
+    ranges = Ranges(known, dict(least))
     result: list[Poly] = []
     wide = [k for k, size in enumerate(shape) if size != ONE]
     for k in range(len(shape) - 1, -1, -1):

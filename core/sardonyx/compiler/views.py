@@ -11,7 +11,8 @@ from sardonyx.compiler.finish import index_data, stride
 from sardonyx.compiler.indices import Indices, flat_index
 from sardonyx.compiler.lower import KernelBuilder, unflatten
 from sardonyx.primitives.array import Array
-from sardonyx.sizes.polynomial import ONE, ZERO, Poly, joined, symbol
+from sardonyx.sizes.joining import joined
+from sardonyx.sizes.polynomial import ONE, ZERO, Poly, symbol
 from sardonyx.sizes.symbolic import poly, same
 
 SHIFTS = frozenset({"reshape", "transpose", "broadcast", "slice"})

@@ -23,10 +23,12 @@ class Ranges(dict["Atom", "tuple[Poly, Poly]"]):
     seen; every other symbol is a size, at least 0.
 
     `followed` are bounds of functions that follow from them: quotients of quotients are asked for again and again.
+    `least` is what sizes are at least, where an axis that is walked has an element.
     """
 
-    def __init__(self, known: Any = ()) -> None:
+    def __init__(self, known: Any = (), least: Mapping[Atom, int] | None = None) -> None:
         super().__init__(known)
+        self.least = dict(least or {})
         self.followed: dict[Operation, tuple[Poly | None, Poly | None]] = {}
 
     def __setitem__(self, atom: Atom, limits: tuple[Poly, Poly]) -> None:
@@ -37,6 +39,13 @@ class Ranges(dict["Atom", "tuple[Poly, Poly]"]):
         self.update(others)
         self.followed.clear()
         return self
+
+    def walk(self, extent: Poly) -> None:
+        """Note that an axis has an element: `n - 2` is at least 1, so n is at least 3."""
+        match extent.terms:
+            case (((), below), ((atom,), factor)) | (((atom,), factor), ((), below)) if below < 0 < factor:
+                self.least[atom] = max(self.least.get(atom, 0), -((below - 1) // factor))
+                self.followed.clear()
 
 
 NO_RANGES = Ranges()
@@ -182,8 +191,20 @@ class Poly:
                 return whole, constant(count), part, below
         return None
 
+    def _by_lead(self, divisor: Poly, ranges: Ranges) -> tuple[Poly, Poly] | None:
+        """Quotient and rest, which is provably less than the divisor, by one of the terms of a sum; None if there are
+        no such: `(i*(2*n - 3) + j + n - 1) // (2*n - 2)` is `i` where rows of positions are shifted."""
+        for atoms, number in divisor.terms if ranges and len(divisor.terms) > 1 else ():
+            quotient = self._split(Poly(((atoms, number),)))[0] if atoms else ZERO
+            rest = self - quotient * divisor
+            if quotient.terms and within(rest, divisor, ranges):
+                return quotient, rest
+        return None
+
     def _divide(self, divisor: Poly, ranges: Ranges) -> tuple[Poly, Poly]:
         """Quotient and rest; with `ranges` the rest is provably at least 0, as after a flip, or the quotient is 0."""
+        if (led := self._by_lead(divisor, ranges)) is not None:
+            return led
         quotient, rest = self._split(divisor)
         if not ranges or not rest.terms or rest.is_nonnegative(ranges):
             return quotient, rest
@@ -220,13 +241,10 @@ class Poly:
         groups: dict[Monomial, dict[Monomial, int]] = defaultdict(dict)
         for monomial, factor in self.terms:
             groups[tuple(atom for atom in monomial if atom not in atoms)][monomial] = factor
-        multiples, others = [], []
+        quotient, rest = ZERO, self
         for terms in groups.values():
-            part = _normal(terms)
-            multiple = part._over(divisor)
-            multiples.append(multiple or ZERO)
-            others.append(part if multiple is None else ZERO)
-        quotient, rest = total(multiples), total(others)
+            if (multiple := _normal(terms)._over(divisor)) is not None:
+                quotient, rest = quotient + multiple, rest - multiple * divisor
         if len(divisor.terms) > len(rest.terms):
             return quotient, rest
         lead = Poly(divisor.terms[:1])
@@ -255,7 +273,7 @@ class Poly:
             part = constant(factor)
             for atom in monomial:
                 low, high = _atom_range(atom, ranges)
-                if low is None or not _all_positive(low):
+                if low is None or not _all_positive(low, ranges):
                     return None
                 side = high if (factor > 0) == upper else low
                 if side is None:
@@ -268,10 +286,10 @@ class Poly:
         """Whether this is provably at least 0 for all sizes."""
         if ranges:
             low = self.bound(False, ranges)
-            return low is not None and _all_positive(low)
+            return low is not None and _all_positive(low, ranges)
         if self._nonnegative is None:
             low = self.bound(False)
-            self._nonnegative = low is not None and _all_positive(low)
+            self._nonnegative = low is not None and _all_positive(low, NO_RANGES)
         return self._nonnegative
 
     def substitute(
@@ -377,9 +395,27 @@ def total(parts: Iterable[Poly]) -> Poly:
     return _normal(sums)
 
 
-def _all_positive(polynomial: Poly) -> bool:
-    """Whether no term can be negative; the atoms of a bound are sizes."""
-    return all(factor >= 0 for _, factor in polynomial.terms)
+def _quotient(high: Poly, divisor: Poly) -> Poly | None:
+    """What a quotient is at most; None where that is a quotient of sizes itself."""
+    if divisor.constant:
+        return high.floordiv(divisor)
+    quotient, rest = high._split(divisor)
+    return None if rest.terms else quotient
+
+
+def _all_positive(polynomial: Poly, ranges: Ranges) -> bool:
+    """Whether no term can be negative; the atoms of a bound are sizes, here by how much they are above the least."""
+    if all(factor >= 0 for _, factor in polynomial.terms):
+        return True
+    if ranges.least.keys().isdisjoint(atom for monomial, _ in polynomial.terms for atom in monomial):
+        return False
+    above = ZERO
+    for monomial, factor in polynomial.terms:
+        part = constant(factor)
+        for atom in monomial:
+            part = part * (Poly((((atom,), 1),)) + constant(ranges.least.get(atom, 0)))
+        above = above + part
+    return all(factor >= 0 for _, factor in above.terms)
 
 
 def _atom_range(atom: Atom, ranges: Ranges) -> tuple[Poly | None, Poly | None]:
@@ -402,7 +438,7 @@ def _atom_range(atom: Atom, ranges: Ranges) -> tuple[Poly | None, Poly | None]:
     if name == "mod":
         high = high_b and high_b - ONE
     elif name == "floordiv":
-        high = high_a.floordiv(b) if high_a is not None and b.constant else None
+        high = _quotient(high_a, b) if high_a is not None else None
     elif name == "min":
         high = high_a or high_b
     else:
@@ -424,20 +460,6 @@ def within(index: Poly, size: Poly, ranges: Ranges = NO_RANGES) -> bool:
     return high is not None and (size - ONE - high).is_nonnegative(ranges)
 
 
-def joined(value: Poly) -> Poly:
-    """The polynomial with `n * (x // n) + x % n` as x."""
-    for monomial, _ in value.terms:
-        for atom in monomial:
-            if isinstance(atom, str) or atom.name != "mod":
-                continue
-            factor = _factor(value, atom)
-            whole = atom.a - Poly((((atom,), 1),))
-            other = value + factor * (whole - atom.a.floordiv(atom.b) * atom.b)
-            if len(other.terms) < len(value.terms):
-                return joined(other)
-    return value
-
-
 def _flattened(value: Poly, number: int) -> tuple[Poly, Poly] | None:
     """Dividend and divisor in one of `(r + x // m) // n`, which is `(m * r + x) // (m * n)`, or None."""
     for monomial, factor in value.terms:
@@ -449,16 +471,6 @@ def _flattened(value: Poly, number: int) -> tuple[Poly, Poly] | None:
         rest = value - Poly(((monomial, 1),))
         return rest.scaled(inner) + atom.a, constant(number * inner)
     return None
-
-
-def _factor(value: Poly, atom: Atom) -> Poly:
-    coefficient = ZERO
-    for monomial, factor in value.terms:
-        if atom in monomial:
-            rest = list(monomial)
-            rest.remove(atom)
-            coefficient = coefficient + Poly(((tuple(rest), factor),))
-    return coefficient
 
 
 def constant(number: int) -> Poly:
