@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from hypothesis import strategies as st
 
-from sardonyx.sizes.polynomial import NO_RANGES, Poly, Ranges, apply, constant, symbol
+from sardonyx.sizes.functions import apply
+from sardonyx.sizes.polynomial import NO_RANGES, Poly, Ranges, constant, symbol
 
 Expression: TypeAlias = Any
 """An integer, a symbol, or an operator with two operands."""
@@ -24,6 +25,8 @@ RANGES = Ranges(
     }
 )
 """What is known of index variables; `s` and `t` are sizes, `?c` is any integer."""
+for size in ("s", "t"):
+    RANGES.walk(symbol(size))
 
 
 def _grid(points: list[dict[str, int]]) -> Grid:

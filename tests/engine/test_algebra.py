@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sardonyx.sizes.expression import evaluate
+from sardonyx.sizes.functions import substitute
 from sardonyx.sizes.joining import joined
 from sardonyx.sizes.polynomial import Ranges, constant, symbol, within
 from sardonyx.sizes.sizecode import Fit, Values, compile_all, symbols_of
@@ -101,6 +102,39 @@ def test_what_is_smaller_than_a_part_of_its_divisor_vanishes(factor: int, count:
     for function, wanted in (("floordiv", group), ("mod", rest * part + symbol(below))):
         expected, _ = values([function, index.json(), divisor.json()], INDICES)
         np.testing.assert_array_equal(values(wanted.json(), INDICES)[0], expected)
+
+
+@careful
+@given(expressions("s", "i", "j"), st.integers(1, 3), st.integers(-3, 0))
+@example(["floordiv", ["+", ["*", -3, "i"], ["*", 2, ["*", "i", "s"]]], ["+", "s", -1]], 1, -1)
+def test_that_an_axis_has_an_element_tells_of_sizes(expression: Expression, factor: int, below: int) -> None:
+    extent = symbol("s").scaled(factor) + constant(below)
+    ranges = Ranges({"i": (constant(0), extent - constant(1)), "j": (constant(0), constant(3))})
+    ranges.walk(extent)
+    points = [(s, i, j) for s in range(1, 6) for i in range(factor * s + below) for j in range(4)]
+    grid = {name: np.array(column, np.int64) for name, column in zip("sij", zip(*points), strict=True)}
+    wanted, whole = values(expression, grid)
+    found, _ = values(build(expression, ranges).json(), grid)
+    np.testing.assert_array_equal(found[whole], wanted[whole])
+
+
+@pytest.mark.parametrize(
+    "size", ["s", ["+", "s", -1], ["floordiv", ["+", "s", 3], 4], ["+", -1, ["floordiv", "s", 4]]]
+)
+def test_rows_of_positions_that_are_shifted_take_no_quotients(size: Expression) -> None:
+    """As Transformer-XL does: [q, 2q - 1] with a column more is [2q, q], which without a row is [q, 2q - 1] again."""
+    q, one = build(size), constant(1)
+    ranges = Ranges({name: (constant(0), q - one) for name in "ik"} | {"b": (constant(0), symbol("n") - one)})
+    ranges.walk(q)
+    i, k, b = (symbol(name) for name in "ikb")
+    wide, rows = q.scaled(2) - one, q.scaled(2)
+    flat = b * q * wide + i * wide + k
+    row, column = flat.floordiv(q, ranges), flat.mod(q, ranges)
+    batch, row = row.floordiv(wide, ranges), row.mod(wide, ranges)
+    flat = joined(batch * rows * q + (row + one) * q + column)
+    column, flat = flat.mod(rows, ranges), flat.floordiv(rows, ranges)
+    assert (column, flat) == (q - i + k, b * q + i)
+    assert (flat.mod(q, ranges), flat.floordiv(q, ranges)) == (i, b)
 
 
 @careful
@@ -194,7 +228,7 @@ def test_substitution(expression: Expression, first: Expression, second: Express
     (i, whole), (c, also) = values(first, INDICES), values(second, INDICES)
     wanted, defined = values(expression, {**INDICES, "i": i, "?c": c})
     ranges = Ranges({name: RANGES[name] for name in ("j", "k")})
-    found = build(expression, ranges).substitute({"i": build(first, ranges), "?c": build(second, ranges)}, ranges)
+    found = substitute(build(expression, ranges), {"i": build(first, ranges), "?c": build(second, ranges)}, ranges)
     valid = whole & also & defined & ((i >= 0) | ("i" not in symbols_of(expression)))  # a size is at least 0
     np.testing.assert_array_equal(values(found.json(), INDICES)[0][valid], wanted[valid])
 

@@ -12,6 +12,7 @@ from sardonyx.common.record import field, record, replace
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Model, TensorType, Value, size_name
 from sardonyx.passes.copy import copy_model
+from sardonyx.sizes.functions import substitute
 from sardonyx.sizes.parse import parsed
 from sardonyx.sizes.polynomial import Poly, constant
 
@@ -133,7 +134,7 @@ def _take(result: OpenInputs, sizes: Mapping[str, int | str], known: dict[str, i
             _check(part, names)
     for _ in told:  # each may speak of others
         numbers = {name: constant(number) for name, number in known.items()}
-        told = {name: polynomial.substitute({**told, **numbers}) for name, polynomial in told.items()}
+        told = {name: substitute(polynomial, {**told, **numbers}) for name, polynomial in told.items()}
     for name, polynomial in told.items():
         if name in polynomial.symbols():
             raise InvalidArgument(f"size {name}={sizes[name]} tells {name} by itself")

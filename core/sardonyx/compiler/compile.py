@@ -26,6 +26,7 @@ from sardonyx.primitives.array import Array, Shape
 from sardonyx.primitives.trace import TooEarlyError, Trace
 from sardonyx.providers.contract import Provider
 from sardonyx.runtime.handles import Feed
+from sardonyx.sizes.functions import substitute
 from sardonyx.sizes.polynomial import Poly
 from sardonyx.sizes.symbolic import Guards, Size, SolvedError, size
 
@@ -230,9 +231,9 @@ class Compiler:
 
 def relate(relations: MutableMapping[str, Poly], found: SolvedError) -> None:
     """Add what was found to these relations, of which none speaks of a symbol that another one tells."""
-    told = found.polynomial.substitute(relations)
+    told = substitute(found.polynomial, relations)
     for symbol, polynomial in relations.items():
-        relations[symbol] = polynomial.substitute({found.symbol: told})
+        relations[symbol] = substitute(polynomial, {found.symbol: told})
     relations[found.symbol] = told
 
 

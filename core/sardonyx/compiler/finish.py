@@ -12,6 +12,7 @@ from sardonyx.common import dtypes
 from sardonyx.compiler.indices import Node
 from sardonyx.compiler.lower import KernelBuilder
 from sardonyx.primitives.array import PRIMITIVES, Equation
+from sardonyx.sizes.functions import substitute
 from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Monomial, Operation, Poly, Ranges, symbol, total
 
 
@@ -25,7 +26,7 @@ def finish(b: KernelBuilder, name: str, table: SizeTable | None = None, lanes: i
     space, renamed = _merge(parts.axes["i"], "i", parts.polys)
     reduce, inner = _merge(parts.axes["r"], "r", parts.polys)
     renamed |= inner
-    writer = _Writer(b.nodes, lambda value: parts.here(value).substitute(renamed), len(space), table)
+    writer = _Writer(b.nodes, lambda value: substitute(parts.here(value), renamed), len(space), table)
     extents = [table.size(extent) for extent in space]
     inner_extents = [table.size(extent) for extent in reduce]
     folds = [[function, dtype, writer.node(value)] for function, dtype, value in b.folds]
@@ -83,7 +84,7 @@ class _Parts:
     def here(self, value: Poly) -> Poly:
         """A polynomial over the axes as they were, over those that there are now."""
         for renamed, ranges, done in self.turns:
-            value = value.substitute(renamed, ranges, done)
+            value = substitute(value, renamed, ranges, done)
         return value
 
     def _split_one(self) -> bool:
@@ -109,7 +110,7 @@ class _Parts:
             ranges = Ranges(kept | here, self.ranges.least)
             done: dict[Operation, Poly] = {}
             self.turns.append((renamed, ranges, done))
-            self.polys = [value.substitute(renamed, ranges, done) for value in self.polys]
+            self.polys = [substitute(value, renamed, ranges, done) for value in self.polys]
             self.axes[letter], self.ranges = axes, ranges
             return True
         return False

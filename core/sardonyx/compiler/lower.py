@@ -19,8 +19,9 @@ from sardonyx.common.dtypes import DType
 from sardonyx.compiler.indices import Indices, Node, aligned, computed, flat_index, stretched
 from sardonyx.compiler.whole import as_float, moved
 from sardonyx.primitives.array import Array, Equation
+from sardonyx.sizes.functions import apply
 from sardonyx.sizes.joining import joined
-from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Operation, Poly, Ranges, apply, constant, symbol
+from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Operation, Poly, Ranges, constant, symbol
 from sardonyx.sizes.symbolic import Size, hint, poly, same
 
 
@@ -274,7 +275,7 @@ def _iota(b: KernelBuilder, e: Equation, index: Indices) -> int:
 
 def _reshape(b: KernelBuilder, e: Equation, index: Indices) -> int:
     (x,) = e.inputs
-    flat = flat_index(e.outputs[0].shape, index)
+    flat = joined(flat_index(e.outputs[0].shape, index))
     if x is not b.core and x.value is None and b.has_own_buffer(x):
         return b.load_at(x, flat)
     return b.element(x, unflatten(flat, x.shape, b))

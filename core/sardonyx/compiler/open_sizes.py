@@ -16,6 +16,7 @@ from sardonyx.errors import NotImplemented
 from sardonyx.model.ir import TensorType, Value, size_name
 from sardonyx.model.structure import TENSOR, Cached, Form, form
 from sardonyx.sizes.expression import evaluate
+from sardonyx.sizes.functions import substitute
 from sardonyx.sizes.polynomial import Poly, symbol
 
 
@@ -67,7 +68,7 @@ class OpenSizes:
     def in_symbols(self, relations: Mapping[str, Poly]) -> dict[str, Poly]:
         """Relations between names as such between symbols."""
         symbols = {name: symbol(symbol_) for name, symbol_ in self.symbols.items()}
-        return {self.symbols[name]: each.substitute(symbols) for name, each in relations.items() if name in symbols}
+        return {self.symbols[name]: substitute(each, symbols) for name, each in relations.items() if name in symbols}
 
     def in_names(self, relations: Mapping[str, Poly]) -> dict[str, Any]:
         """Relations between symbols as expressions of symbols by name."""

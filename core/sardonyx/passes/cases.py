@@ -7,7 +7,8 @@ from functools import cached_property
 
 from sardonyx.common.record import record
 from sardonyx.primitives.array import Array
-from sardonyx.sizes.polynomial import ZERO, Poly, apply
+from sardonyx.sizes.functions import apply, substitute
+from sardonyx.sizes.polynomial import ZERO, Poly
 from sardonyx.sizes.relations import isolated
 from sardonyx.sizes.symbolic import Guards, Size, UndecidedSizeError, poly, size
 
@@ -78,5 +79,5 @@ class Case:
         if difference in zeros or difference.scaled(-1) in zeros:
             return True
         for equation in self.equations:
-            difference = difference.substitute(equation)
+            difference = substitute(difference, equation)
         return difference == ZERO

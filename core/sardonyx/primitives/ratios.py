@@ -15,6 +15,7 @@ import numpy as np
 from sardonyx.common.record import record
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.evaluation import of_sizes
+from sardonyx.sizes.functions import substitute
 from sardonyx.sizes.polynomial import Atom, Poly
 from sardonyx.sizes.symbolic import Dim, Size, poly, size
 
@@ -116,7 +117,7 @@ def _are_alike(a: Atom, b: Atom) -> bool:
         return False
     (x,), (y,) = one.symbols(), other.symbols()
     x_size, y_size = Poly((((x,), 1),)), Poly((((y,), 1),))
-    return other.substitute({y: x_size}) == one and size(x_size) == size(y_size)
+    return substitute(other, {y: x_size}) == one and size(x_size) == size(y_size)
 
 
 def _of(atom: Atom) -> Poly:

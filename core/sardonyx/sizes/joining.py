@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .polynomial import ZERO, Atom, Poly
+from .polynomial import ZERO, Atom, Poly, call
 
 
 def joined(value: Poly) -> Poly:
@@ -13,10 +13,14 @@ def joined(value: Poly) -> Poly:
                 continue
             factor = _factor(value, atom)
             whole = atom.a - Poly((((atom,), 1),))
-            other = value + factor * (whole - atom.a.floordiv(atom.b) * atom.b)
-            if len(other.terms) < len(value.terms):
+            other = value + factor * (whole - call("floordiv", atom.a, atom.b) * atom.b)
+            if len(other.terms) < len(value.terms) or _calls(other) < _calls(value):
                 return joined(other)
     return value
+
+
+def _calls(value: Poly) -> int:
+    return sum(not isinstance(atom, str) for monomial, _ in value.terms for atom in monomial)
 
 
 def _factor(value: Poly, atom: Atom) -> Poly:

@@ -6,7 +6,7 @@ Their data form is an expression (`sardonyx.sizes.expression`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import gcd
 from typing import Any, TypeAlias
@@ -42,8 +42,9 @@ class Ranges(dict["Atom", "tuple[Poly, Poly]"]):
 
     def walk(self, extent: Poly) -> None:
         """Note that an axis has an element: `n - 2` is at least 1, so n is at least 3."""
-        match extent.terms:
-            case (((), below), ((atom,), factor)) | (((atom,), factor), ((), below)) if below < 0 < factor:
+        match [term for term in extent.terms if term[0]]:
+            case [((atom,), factor)] if factor > 0:
+                below = sum(number for monomial, number in extent.terms if not monomial)
                 self.least[atom] = max(self.least.get(atom, 0), -((below - 1) // factor))
                 self.followed.clear()
 
@@ -203,13 +204,16 @@ class Poly:
 
     def _divide(self, divisor: Poly, ranges: Ranges) -> tuple[Poly, Poly]:
         """Quotient and rest; with `ranges` the rest is provably at least 0, as after a flip, or the quotient is 0."""
-        if (led := self._by_lead(divisor, ranges)) is not None:
-            return led
         quotient, rest = self._split(divisor)
+        if (led := rest._by_lead(divisor, ranges)) is not None:
+            return quotient + led[0], led[1]
         if not ranges or not rest.terms or rest.is_nonnegative(ranges):
             return quotient, rest
         above = rest + divisor
-        return (quotient - ONE, above) if within(above, divisor, ranges) else (ZERO, self)
+        if within(above, divisor, ranges):
+            return quotient - ONE, above
+        quotient, rest = self._multiples(divisor)
+        return (quotient, rest) if rest.is_nonnegative(ranges) else (ZERO, self)
 
     def _split(self, divisor: Poly) -> tuple[Poly, Poly]:
         if len(divisor.terms) != 1:
@@ -237,14 +241,7 @@ class Poly:
         """`_split` by a sum: takes out the multiples of it of which all terms are there."""
         if not divisor.terms or len(self.terms) < 2:
             return ZERO, self
-        atoms = {atom for monomial, _ in divisor.terms for atom in monomial}
-        groups: dict[Monomial, dict[Monomial, int]] = defaultdict(dict)
-        for monomial, factor in self.terms:
-            groups[tuple(atom for atom in monomial if atom not in atoms)][monomial] = factor
-        quotient, rest = ZERO, self
-        for terms in groups.values():
-            if (multiple := _normal(terms)._over(divisor)) is not None:
-                quotient, rest = quotient + multiple, rest - multiple * divisor
+        quotient, rest = self._multiples(divisor)
         if len(divisor.terms) > len(rest.terms):
             return quotient, rest
         lead = Poly(divisor.terms[:1])
@@ -253,6 +250,18 @@ class Poly:
             below = rest - multiple * divisor
             if not remainder.terms and len(below.terms) + len(divisor.terms) <= len(rest.terms):
                 quotient, rest = quotient + multiple, below
+        return quotient, rest
+
+    def _multiples(self, divisor: Poly) -> tuple[Poly, Poly]:
+        """The quotients of what divides evenly, of terms that differ in atoms of the divisor alone, and the others."""
+        atoms = {atom for monomial, _ in divisor.terms for atom in monomial}
+        groups: dict[Monomial, dict[Monomial, int]] = defaultdict(dict)
+        for monomial, factor in self.terms:
+            groups[tuple(atom for atom in monomial if atom not in atoms)][monomial] = factor
+        quotient, rest = ZERO, self
+        for terms in groups.values():
+            if (multiple := _normal(terms)._over(divisor)) is not None:
+                quotient, rest = quotient + multiple, rest - multiple * divisor
         return quotient, rest
 
     def _over(self, divisor: Poly) -> Poly | None:
@@ -269,18 +278,38 @@ class Poly:
     def bound(self, upper: bool, ranges: Ranges = NO_RANGES) -> Poly | None:
         """A provable bound over sizes alone, with no index variable in it, or None."""
         parts = []
-        for monomial, factor in self.terms:
-            part = constant(factor)
-            for atom in monomial:
+        for factor, atoms in self._by_index(ranges):
+            grows = _all_positive(factor, ranges)
+            part = factor
+            for atom in atoms:
                 low, high = _atom_range(atom, ranges)
                 if low is None or not _all_positive(low, ranges):
                     return None
-                side = high if (factor > 0) == upper else low
+                side = high if grows == upper else low
                 if side is None:
                     return None
                 part = part * side
             parts.append(part)
         return total(parts)
+
+    def _by_index(self, ranges: Ranges) -> Iterator[tuple[Poly, Monomial]]:
+        """Factors, and what they multiply. A factor is a sum of products of sizes where its sign can be proved, so that
+        `2*n*i - 3*i` is between 0 and `(2*n - 3)` times what i is at most; else it is a number."""
+        if not ranges:
+            yield from ((constant(number), monomial) for monomial, number in self.terms)
+            return
+        groups: dict[Monomial, dict[Monomial, int]] = defaultdict(dict)
+        for monomial, number in self.terms:
+            indices = tuple([atom for atom in monomial if _is_index(atom, ranges)])
+            groups[indices][tuple([atom for atom in monomial if atom not in indices])] = number
+        for indices, terms in groups.items():
+            factor = _normal(terms)
+            has_sign = indices and len(terms) > 1 and all(_atom_range(each, ranges)[0] for key in terms for each in key)
+            if has_sign and (_all_positive(factor, ranges) or _all_positive(factor.scaled(-1), ranges)):
+                yield factor, indices
+            else:
+                for monomial, number in terms.items():
+                    yield constant(number), (*indices, *monomial)
 
     def is_nonnegative(self, ranges: Ranges = NO_RANGES) -> bool:
         """Whether this is provably at least 0 for all sizes."""
@@ -291,39 +320,6 @@ class Poly:
             low = self.bound(False)
             self._nonnegative = low is not None and _all_positive(low, NO_RANGES)
         return self._nonnegative
-
-    def substitute(
-        self, values: Mapping[str, Poly], ranges: Ranges = NO_RANGES, done: dict[Operation, Poly] | None = None
-    ) -> Poly:
-        """The polynomial with symbols replaced, simplified anew.
-
-        `done` are functions that were replaced before, by the same values and ranges; more are added.
-        """
-        done = {} if done is None else done
-        if values.keys().isdisjoint(self.symbols()):
-            return self
-        parts = []
-        for monomial, factor in self.terms:
-            unchanged: list[Atom] = []
-            changed: list[Poly] = []
-            for atom in monomial:
-                if isinstance(atom, str):
-                    if atom in values:
-                        changed.append(values[atom])
-                    else:
-                        unchanged.append(atom)
-                elif values.keys().isdisjoint(atom.symbols):
-                    unchanged.append(atom)
-                else:
-                    if atom not in done:
-                        a, b = (operand.substitute(values, ranges, done) for operand in (atom.a, atom.b))
-                        done[atom] = apply(atom.name, a, b, ranges)
-                    changed.append(done[atom])
-            part = Poly(((tuple(unchanged), factor),))
-            for item in changed:
-                part = part * item
-            parts.append(part)
-        return total(parts)
 
     def json(self) -> Any:
         """Nested lists over `+ * floordiv mod min max`, symbols as strings; they are shared, not to be changed.
@@ -401,6 +397,10 @@ def _quotient(high: Poly, divisor: Poly) -> Poly | None:
         return high.floordiv(divisor)
     quotient, rest = high._split(divisor)
     return None if rest.terms else quotient
+
+
+def _is_index(atom: Atom, ranges: Ranges) -> bool:
+    return atom in ranges or not (isinstance(atom, str) or ranges.keys().isdisjoint(atom.symbols))
 
 
 def _all_positive(polynomial: Poly, ranges: Ranges) -> bool:
@@ -485,26 +485,3 @@ def symbol(name: str) -> Poly:
 ZERO = Poly(())
 _CONSTANTS = [ZERO, *(Poly((((), number),)) for number in range(1, 65))]
 ONE = constant(1)
-
-
-def _extreme(name: str) -> Callable[[Poly, Poly, Ranges], Poly]:
-    def choose(a: Poly, b: Poly, ranges: Ranges) -> Poly:
-        for x, y in ((a, b), (b, a)):
-            if (y - x).is_nonnegative(ranges):
-                return x if name == "min" else y
-        return call(name, *sorted((a, b), key=str))
-
-    return choose
-
-
-_APPLY: dict[str, Callable[[Poly, Poly, Ranges], Poly]] = {
-    "floordiv": lambda a, b, ranges: a.floordiv(b, ranges),
-    "mod": lambda a, b, ranges: a.mod(b, ranges),
-    "min": _extreme("min"),
-    "max": _extreme("max"),
-}
-
-
-def apply(name: str, a: Poly, b: Poly, ranges: Ranges = NO_RANGES) -> Poly:
-    """`floordiv`, `mod`, `min` or `max` of two polynomials, simplified."""
-    return _APPLY[name](a, b, ranges)

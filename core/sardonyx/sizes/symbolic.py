@@ -24,7 +24,8 @@ from math import prod
 from typing import Any, TypeAlias
 
 from sardonyx.sizes.expression import evaluate, to_text
-from sardonyx.sizes.polynomial import ONE, Poly, apply, constant, symbol
+from sardonyx.sizes.functions import apply
+from sardonyx.sizes.polynomial import ONE, Poly, constant, symbol
 from sardonyx.sizes.relations import alike, solved
 
 
