@@ -118,9 +118,7 @@ def test_that_an_axis_has_an_element_tells_of_sizes(expression: Expression, fact
     np.testing.assert_array_equal(found[whole], wanted[whole])
 
 
-@pytest.mark.parametrize(
-    "size", ["s", ["+", "s", -1], ["floordiv", ["+", "s", 3], 4], ["+", -1, ["floordiv", "s", 4]]]
-)
+@pytest.mark.parametrize("size", ["s", ["+", "s", -1], ["floordiv", ["+", "s", 3], 4], ["+", -1, ["floordiv", "s", 4]]])
 def test_rows_of_positions_that_are_shifted_take_no_quotients(size: Expression) -> None:
     """As Transformer-XL does: [q, 2q - 1] with a column more is [2q, q], which without a row is [q, 2q - 1] again."""
     q, one = build(size), constant(1)

@@ -295,7 +295,7 @@ class Poly:
     def _by_index(self, ranges: Ranges) -> Iterator[tuple[Poly, Monomial]]:
         """Factors, and what they multiply. A factor is a sum of products of sizes where its sign can be proved, so that
         `2*n*i - 3*i` is between 0 and `(2*n - 3)` times what i is at most; else it is a number."""
-        if not ranges:
+        if not ranges or len({number > 0 for _, number in self.terms}) < 2:
             yield from ((constant(number), monomial) for monomial, number in self.terms)
             return
         groups: dict[Monomial, dict[Monomial, int]] = defaultdict(dict)
