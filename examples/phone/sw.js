@@ -1,13 +1,9 @@
 /** Keeps all that the page loads, so that it starts without a network; a new VERSION replaces what was kept. */
 
 const VERSION = "shapes-1";
-const RUNTIME = [
-  "runtime", "bundle", "caches", "client", "crew", "downloads", "executor", "gpu", "helper", "host", "memory", "picture",
-  "queue", "remote", "session", "sizes", "soundness", "trial", "types", "vision", "wasm", "webgpu",
-];
 const FILES = [
   "index.html", "phone.js", "phone.css", "manifest.webmanifest", "icon.svg", "shapes.sdx",
-  ...RUNTIME.map((name) => `sardonyx/${name}.js`),
+  ...["runtime", "host", "helper", "downloads", "picture", "vision"].map((name) => `sardonyx/${name}.js`),
 ];
 
 addEventListener("install", (event) => event.waitUntil(keep()));

@@ -16,8 +16,11 @@ from tests.web.cameras import CAMERA
 
 pytestmark = pytest.mark.slow
 EXAMPLES = ROOT / "examples"
-KEPT = "() => navigator.serviceWorker.ready.then(() => true)"
 LIMIT = 120_000
+KEPT = f"""() => Promise.race([
+  navigator.serviceWorker.ready.then(() => true),
+  new Promise((_, refuse) => setTimeout(() => refuse(new Error("the service worker kept nothing")), {LIMIT})),
+])"""
 
 
 @pytest.fixture(scope="module")
