@@ -24,8 +24,15 @@ SIZES = [
     Mutation(
         "a quotient of what is negative is one too large",
         "core/sardonyx/sizes/polynomial.py",
-        "return (quotient - ONE, above) if",
-        "return (quotient, above) if",
+        "return quotient - ONE, above",
+        "return quotient, above",
+        (_ALGEBRA,),
+    ),
+    Mutation(
+        "a sum divides by its leading term whatever is left",
+        "core/sardonyx/sizes/polynomial.py",
+        "if quotient.terms and within(rest, divisor, ranges):",
+        "if quotient.terms:",
         (_ALGEBRA,),
     ),
     Mutation(
@@ -51,7 +58,7 @@ SIZES = [
     ),
     Mutation(
         "symbols within functions are not replaced",
-        "core/sardonyx/sizes/polynomial.py",
+        "core/sardonyx/sizes/functions.py",
         "elif values.keys().isdisjoint(atom.symbols):",
         "elif values:",
         (_ALGEBRA,),
