@@ -46,7 +46,7 @@ class _Costs:
 
 _COSTS = {
     "wasmtime": _Costs(6, 3, lanes=16, single=3, columns=10, copied=15, launched=250_000, read=14, repacked=20),
-    "v8": _Costs(2, 7.5, lanes=8, single=8, again=2),
+    "v8": _Costs(2, 7.5, lanes=8, single=8, read=4, again=2),
 }
 _FEWEST = 4
 """Channels on both sides, and rows of a product."""
