@@ -198,7 +198,7 @@ def test_convolutions(target: str, x: list[int], w: np.ndarray, options: dict[st
 def test_an_axis_that_is_seen_whole_is_one_of_channels(
     target: str, axis: int, batch: int, border: int, stride: int
 ) -> None:
-    size, taps = [90, 90], [3, 3]
+    size, taps = [180, 180], [3, 3]
     size[axis] = taps[axis] = 30
     w = np.random.default_rng(3).standard_normal((40, 16, *taps)).astype(np.float32)
     borders, strides = [border, border], [stride, stride]
