@@ -100,3 +100,12 @@ def test_modules_that_tell_places_stay_in_their_folder() -> None:
     files |= {"a/b.js": 'import { here } from "../c.js";', "c.js": "export const here = import.meta.url;"}
     with pytest.raises(Fail, match=r"c.js tells where files lie, so a/b.js, in another folder, cannot have it inside"):
         linked(files)
+
+
+def test_lines_of_comments_are_left_out_and_code_stays() -> None:
+    goes = ["/** What it", " * is. */", "  // goes", "/** last */"]
+    stays = ["export const a = 1; // stays", "/** with code */ export const b = 2;"]
+    text = "\n".join([*goes[:2], stays[0], goes[2], stays[1], goes[3], ""])
+    files = {"package.json": '{"exports": {".": "./runtime.js"}}', "runtime.js": text}
+    _, *lines = linked(files)["runtime.js"].splitlines()
+    assert lines == stays
