@@ -245,6 +245,15 @@ def test_deflated_elements(dtype: type, count: int) -> None:
     assert count == 1 or len(small) < len(data)
 
 
+def test_codes_of_four_bits_take_four_bits() -> None:
+    """Quantized weights have a byte each here, and neither repetitions found by chance nor runs to spare."""
+    codes = np.clip(np.random.default_rng(0).standard_normal(400_000) * 3 + 8, 0, 15).astype(np.uint8)
+    shares = np.bincount(codes) / codes.size
+    assert len(deflate(codes.tobytes(), 1)) * 8 < 1.03 * codes.size * -(shares * np.log2(shares)).sum()
+    rows = np.tile(codes[:1000], 400)
+    assert len(deflate(rows.tobytes(), 1)) < 0.05 * rows.size
+
+
 def test_what_is_not_deflated_data_is_refused() -> None:
     """What an attacker writes has the right checksums; it must end where it says."""
     data = deflate(bytes(100_000), 4)
