@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from sardonyx.sizes.expression import evaluate
 from sardonyx.sizes.functions import substitute
+from sardonyx.sizes.guards import guard_text
 from sardonyx.sizes.joining import joined
 from sardonyx.sizes.polynomial import Ranges, constant, symbol, within
 from sardonyx.sizes.sizecode import Fit, Values, compile_all, symbols_of
-from sardonyx.sizes.symbolic import Dim, Guards, Size, guard_text, hint, maximum, minimum, poly, product, same
+from sardonyx.sizes.symbolic import Dim, Guards, Size, hint, maximum, minimum, poly, product, same
 from tests.engine.sizes import INDICES, OPERATORS, RANGES, SIZES, Expression, at, build, expressions, sums, values
 from tests.support.node import run
 

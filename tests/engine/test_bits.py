@@ -11,11 +11,11 @@ import sardonyx
 from sardonyx.common import crew
 from sardonyx.common.trial import Trial
 from sardonyx.host import products
-from sardonyx.numpy_backend import device, sharing
+from sardonyx.numpy_backend import executable, sharing
 from tests.engine.providers import NUMPY, WASM
 from tests.support import require
 
-RUNS = device.FIRST + 1
+RUNS = executable.FIRST + 1
 ROWS = (1, 2, 3, 4, 20, 23, 24, 25, 47, 48, 49, 196)
 SIZES = [(rows, 100, columns) for columns in (2, 319, 320, 321, 640, 700, 1111) for rows in ROWS]
 SIZES += [(30_000, 40, 17), (30_000, 20, 321), (4001, 24, 1), (301, 672, 1)]
@@ -26,7 +26,7 @@ def together(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that can be divided is, however short, and however long a thread is waited for."""
     monkeypatch.setattr(Trial, "next", lambda self: 1)
     monkeypatch.setattr(crew, "LATE", 60.0)
-    monkeypatch.setattr(device, "SHARED", 0)
+    monkeypatch.setattr(executable, "SHARED", 0)
     monkeypatch.setattr(sharing, "LARGE", 0.0)
     monkeypatch.setattr(products, "SHARE", 1 << 16)
     if products.grain().small == 0:

@@ -16,13 +16,13 @@ from sardonyx.common import crew as crews
 from sardonyx.common.crew import Crew
 from sardonyx.common.termination import governed
 from sardonyx.errors import Fail, RuntimeException
-from sardonyx.numpy_backend import device, sharing
+from sardonyx.numpy_backend import executable, sharing
 from sardonyx.numpy_backend.division import Access, Bound, Cut, Division, access, even
 from sardonyx.numpy_backend.room import Room
 from sardonyx.numpy_backend.sharing import Walk, stages
 from tests.engine.providers import NUMPY
 
-RUNS = device.FIRST + 3
+RUNS = executable.FIRST + 3
 
 
 class Always:
@@ -39,16 +39,16 @@ class Always:
 def eager(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """All that can be divided is, in every run; gives how many parts each stage has."""
     seen: list[int] = []
-    make = device.stages
+    make = executable.stages
 
     def counted(*args: Any) -> list[list[sharing.Part]]:
         made = make(*args)
         seen.extend(sum(map(bool, stage)) for stage in made)
         return made
 
-    monkeypatch.setattr(device, "stages", counted)
-    monkeypatch.setattr(device, "SHARED", 0)
-    monkeypatch.setattr(device, "Trial", Always)
+    monkeypatch.setattr(executable, "stages", counted)
+    monkeypatch.setattr(executable, "SHARED", 0)
+    monkeypatch.setattr(executable, "Trial", Always)
     monkeypatch.setattr(sharing, "LARGE", 0.0)
     monkeypatch.setattr(crews, "LATE", 60.0)
     return seen
@@ -157,7 +157,7 @@ def test_who_finds_the_team_busy_works_alone(eager: list[int], monkeypatch: pyte
     shared, fed = session(GRAPHS["filters"], 2), feeds(model(GRAPHS["filters"]))
     expected = [shared.run(None, fed)[0] for _ in range(RUNS)]
     walks: list[int] = []
-    monkeypatch.setattr(device, "Walk", lambda made: walks.append(1) or Walk(made))
+    monkeypatch.setattr(executable, "Walk", lambda made: walks.append(1) or Walk(made))
     team = numpy_backend._device(2).team  # type: ignore[attr-defined]
     with team.is_busy:
         np.testing.assert_array_equal(shared.run(None, fed)[0], expected[0])
@@ -171,7 +171,7 @@ def test_an_error_names_its_launch(eager: list[int], monkeypatch: pytest.MonkeyP
     before = [shared.run(None, fed)[0] for _ in range(RUNS)]
 
     with monkeypatch.context() as patch:
-        patch.setattr(device, "Walk", failing)
+        patch.setattr(executable, "Walk", failing)
         with pytest.raises(RuntimeException, match=r"Conv.*: ValueError: on purpose"):
             shared.run(None, fed)
     np.testing.assert_array_equal(shared.run(None, fed)[0], before[0])

@@ -9,8 +9,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sardonyx.plans.bundle import MAGIC, VERSION, Bundle
+from sardonyx.plans.bundle import VERSION, Bundle
 from sardonyx.plans.bundle.format import ALIGNMENT
+from sardonyx.plans.signature import MAGIC
 from tests.fuzz.mutations import INTEGERS
 
 Random = random.Random

@@ -327,6 +327,26 @@ def test_the_command(files: tuple[str, str], tmp_path: Path, capsys: pytest.Capt
     assert capsys.readouterr().out.count("picture.png, 90 x 60") == 2
 
 
+def test_pictures_that_cannot_be_read_keep_nobody_from_the_others(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, picture = files
+    text = tmp_path / "notes.txt"
+    text.write_text("no picture")
+    several = ["detect", model, str(text), picture, str(tmp_path / "none.png"), "--provider", "numpy"]
+    assert main([*several, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [each["picture"] for each in told["pictures"]] == [picture]
+    assert [each["picture"] for each in told["failed"]] == [str(text), str(tmp_path / "none.png")]
+    assert main(several) == 1
+    shown = "".join(capsys.readouterr().out.split())
+    assert "2picturesnotread" in shown
+    assert "notes.txt" in shown
+    assert "none.png" in shown
+    assert main(["detect", model, str(text)]) == 1
+    assert "notes.txt" in "".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize(
     ("option", "words"),
     [

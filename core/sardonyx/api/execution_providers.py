@@ -8,8 +8,6 @@ from typing import Any
 from sardonyx.api import choice
 from sardonyx.api.options import SessionOptions
 from sardonyx.common import threads
-from sardonyx.plans.bundle.format import Bundle
-from sardonyx.plans.bundle.recall import choose
 from sardonyx.providers import registry
 from sardonyx.providers.contract import Device, Provider
 
@@ -27,11 +25,9 @@ class ExecutionProviders:
         self.chosen = choice.of_session(options, names, provider_options, strict)
         self.devices: list[Device] = []
 
-    def take_from(self, bundle: Bundle) -> dict[str, Any]:
-        """Be the one provider that a bundle has code for, and give what its manifest tells of that."""
-        (provider, options), told = choose(bundle, self.chosen)
+    def be(self, provider: Provider, options: Mapping[str, Any]) -> None:
+        """Be this one provider."""
         self.chosen = [(provider, dict(options))]
-        return told
 
     @property
     def first(self) -> Provider:

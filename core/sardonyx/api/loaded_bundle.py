@@ -8,12 +8,13 @@ from typing import Any, NoReturn
 from sardonyx.api.execution_providers import ExecutionProviders
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.model.ir import Value
+from sardonyx.model.serde.source import BytesLike
 from sardonyx.model.structure import Form
 from sardonyx.plans.acceptance import holds
-from sardonyx.plans.bundle.format import Bundle
-from sardonyx.plans.bundle.recall import accepts, recall
+from sardonyx.plans.bundle.recall import accepts, choose, open_bundle, recall
 from sardonyx.plans.plan import Plan
 from sardonyx.plans.plan_cache import Facts
+from sardonyx.plans.signature import Given
 from sardonyx.plans.weight_table import WeightTable
 from sardonyx.runtime.handles import Feed
 
@@ -26,10 +27,11 @@ class LoadedBundle:
     is_bundle = True
     is_covered = True
 
-    def __init__(self, bundle: Bundle, providers: ExecutionProviders) -> None:
-        self._bundle = bundle
-        self._told = providers.take_from(bundle)
-        self._provider = providers.first
+    def __init__(self, given: Given, held: BytesLike | None, providers: ExecutionProviders) -> None:
+        """The bundle at a path or in memory; `held` is what lies at the path, if it was read."""
+        self._bundle = open_bundle(given, held)
+        (self._provider, options), self._told = choose(self._bundle, providers.chosen)
+        providers.be(self._provider, options)
 
     def recall(self) -> Sequence[Plan]:
         """The bundle's plans."""

@@ -14,8 +14,8 @@ from sardonyx.api.options import ExecutionMode, SessionOptions
 from sardonyx.common.record import replace
 from sardonyx.errors import InvalidValue
 from sardonyx.passes.levels import GraphOptimizationLevel
-from sardonyx.plans.bundle.recall import open_bundle
 from sardonyx.plans.plan_cache import Source
+from sardonyx.plans.signature import is_bundle_at
 
 KEY = "ort_config"
 VARIABLE = "ORT_LOAD_CONFIG_FROM_MODEL"
@@ -40,7 +40,7 @@ def of_model(options: SessionOptions, given: Any, wanted: Any = None) -> Session
     """The options of a session on a model at a path or in bytes, which is looked into if that is `wanted`: 1, or None
     where the environment has ORT_LOAD_CONFIG_FROM_MODEL=1."""
     told = os.environ.get(VARIABLE) == "1" if wanted is None else int(wanted) == 1
-    if not told or open_bundle(given) is not None:
+    if not told or is_bundle_at(given):
         return options
     return configured(options, Source(given, options.changes).read().metadata)
 

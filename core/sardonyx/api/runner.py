@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sardonyx.api.execution_providers import ExecutionProviders, threads_of
 from sardonyx.api.feeds import fed_to
-from sardonyx.api.loaded_bundle import LoadedBundle
 from sardonyx.api.loaded_model import LoadedModel
 from sardonyx.api.model_interface import NOTHING, ModelInterface
 from sardonyx.api.options import RunOptions, SessionOptions
@@ -18,20 +17,26 @@ from sardonyx.api.outputs import Outputs, Ran, Target
 from sardonyx.api.variants import Variants
 from sardonyx.common import debug, threads
 from sardonyx.common.garbage import paused
+from sardonyx.common.record import record
 from sardonyx.common.strings import RunStrings, StaleStringsError
 from sardonyx.common.termination import governed
 from sardonyx.errors import DeviceLost, InvalidArgument, MustAwait
+from sardonyx.model.serde.source import BytesLike
 from sardonyx.model.structure import TENSOR, Form, form, leaves
-from sardonyx.plans.bundle.recall import open_bundle
 from sardonyx.plans.plan import Plan
 from sardonyx.plans.plan_cache import Source, StalePlanError
+from sardonyx.plans.signature import is_bundle, is_bundle_at
 from sardonyx.runtime.budget import OverLimitError
 from sardonyx.runtime.frames import GuardError
 from sardonyx.runtime.handles import Feed, downloaded
 from sardonyx.runtime.profile import Profiling
 
+if TYPE_CHECKING:  # a session on a model does without what reads bundles
+    from sardonyx.api.loaded_bundle import LoadedBundle
 
-class RunCall(NamedTuple):
+
+@record(slots=True)
+class RunCall:
     """What a run is given: which initializers are fed, tensors, and how they are arranged."""
 
     fed: frozenset[str]
@@ -58,13 +63,14 @@ class Runner:
         self.profiling = Profiling(options)
         self._lock = threading.Lock()
         source = Source(given, options.changes)
-        bundle = open_bundle(given, source.held())
+        held = source.held()
+        bundled = is_bundle_at(given) if held is None else is_bundle(memoryview(held))
         with paused():
             self.providers = ExecutionProviders(options, names, provider_options, strict)
             self.model: LoadedModel | LoadedBundle = (
-                LoadedModel(source, options, disabled, self.providers, self.profiling)
-                if bundle is None
-                else LoadedBundle(bundle, self.providers)
+                _bundle(given, held, self.providers)
+                if bundled
+                else LoadedModel(source, options, disabled, self.providers, self.profiling)
             )
             with suppress(MustAwait):  # `run_async` opens them
                 self.providers.open()
@@ -162,7 +168,7 @@ class Runner:
 
     def _ran(self, call: RunCall) -> Ran:
         """The outputs on their devices."""
-        fed, feeds, arguments = call
+        fed, feeds, arguments = call.fed, call.feeds, call.arguments
         function = self.variants.function(fed)
 
         def compile_now(hints: Mapping[str, int]) -> Plan:
@@ -205,3 +211,9 @@ class Runner:
             debug.warn(f"{error}; it is opened again, and the model runs once more", RuntimeWarning)
             self.providers.lose()
             self.variants.move(self.providers.devices)
+
+
+def _bundle(given: Any, held: BytesLike | None, providers: ExecutionProviders) -> LoadedBundle:
+    from sardonyx.api.loaded_bundle import LoadedBundle
+
+    return LoadedBundle(given, held, providers)

@@ -7,16 +7,13 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NoReturn, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, TypeVar, overload
 
 from sardonyx.api import ort_config
 from sardonyx.api.arguments import check, check_model
 from sardonyx.api.assignment import OrtEpAssignedSubgraph
-from sardonyx.api.caches import Caches
-from sardonyx.api.capi.wrapper import SessionWrapper
 from sardonyx.api.devices import OrtDevice, OrtEpDevice, OrtMemoryInfo, get_ep_devices, memory_of
 from sardonyx.api.feeds import blank, node_arg
-from sardonyx.api.io_binding import IOBinding
 from sardonyx.api.options import NodeArg, RunOptions, SessionOptions
 from sardonyx.api.ort_value import OrtValue, provider_of
 from sardonyx.api.outputs import Target
@@ -29,6 +26,11 @@ from sardonyx.errors import DeviceLost, EngineError, EPFail, Fail, InvalidArgume
 from sardonyx.model.metadata import ModelMetadata
 from sardonyx.plans.plan import Plan
 from sardonyx.providers import registry
+
+if TYPE_CHECKING:  # most sessions do without these
+    from sardonyx.api.caches import Caches
+    from sardonyx.api.capi.wrapper import SessionWrapper
+    from sardonyx.api.io_binding import IOBinding
 
 T = TypeVar("T")
 SHRINK = "memory.enable_memory_arena_shrinkage"
@@ -228,6 +230,8 @@ class InferenceSession:
     @property
     def _sess(self) -> SessionWrapper:
         """The session as scripts reach it that go past onnxruntime's Python class."""
+        from sardonyx.api.capi.wrapper import SessionWrapper
+
         return SessionWrapper(self)
 
     @property
@@ -274,10 +278,14 @@ class InferenceSession:
 
     def io_binding(self) -> IOBinding:
         """Inputs and outputs to be bound, for `run_with_iobinding`."""
+        from sardonyx.api.io_binding import IOBinding
+
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
         """Run for the inputs that are bound; what is bound of the outputs is there afterwards."""
+        from sardonyx.api.io_binding import IOBinding
+
         check(iobinding, IOBinding, "iobinding")
         if not iobinding.targets:
             raise InvalidArgument("no output is bound")
@@ -329,6 +337,8 @@ class InferenceSession:
         They lie on the device of the session's first provider. Where the model does not tell their sizes, `empty` does
         so, by the names of inputs: shapes in which the axis that grows is 0.
         """
+        from sardonyx.api.caches import Caches
+
         return Caches(self._runner, self.get_inputs(), self.get_outputs(), pairs, batch, empty or {})
 
     def create_ortvalue_from_shape_and_type(

@@ -39,15 +39,20 @@ def run(args: argparse.Namespace) -> int:
     from sardonyx.cli.pictures import refuse_several
 
     refuse_several("--draw", args.draw, args.pictures)
-    show(args, collect(args), render)
-    return 0
+    data = collect(args)
+    show(args, data, render)
+    return 1 if data["failed"] else 0
 
 
 def collect(args: argparse.Namespace) -> dict[str, Any]:
-    """Find, and draw; the facts, as `--json` prints them."""
+    """Find, and draw; the facts, as `--json` prints them: `failed` has the pictures that cannot be read.
+
+    Raises InvalidArgument or NoSuchFile where there is no other picture.
+    """
     from sardonyx.cli.detections import one_picture, options
     from sardonyx.cli.pictures import encode
     from sardonyx.cli.writing import refuse_unwritable, writing
+    from sardonyx.errors import SardonyxError
     from sardonyx.vision import Detector
     from sardonyx.vision.drawing import boxed
     from sardonyx.vision.pixels import pixels_of
@@ -56,9 +61,15 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
         refuse_unwritable("--draw", args.draw)
     image = one_picture(args.image)
     detector = Detector(args.model, image=image, providers=args.provider, **options(args.detect))
-    found = []
+    found, failed = [], []
     for path in args.pictures:
-        pixels = pixels_of(path)
+        try:
+            pixels = pixels_of(path)
+        except SardonyxError as error:
+            if len(args.pictures) == 1:
+                raise
+            failed.append({"picture": path, "reason": str(error)})
+            continue
         plans, start = detector.session.compiled, time.perf_counter()
         objects = detector.detect(pixels)
         seconds, iscompiled = time.perf_counter() - start, detector.session.compiled > plans
@@ -70,7 +81,12 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     if args.draw:
         with writing("--draw", args.draw):
             args.draw.write_bytes(encode(boxed(pixels, objects), ".png"))
-    return {"model": args.model, "pictures": found, "drawn": str(args.draw) if args.draw else None}
+    return {
+        "model": args.model,
+        "pictures": found,
+        "failed": failed,
+        "drawn": str(args.draw) if args.draw else None,
+    }
 
 
 def render(screen: Screen, data: dict[str, Any]) -> None:
@@ -87,6 +103,10 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
             screen.line(f"and {len(objects) - SHOWN} more, which --json lists", quiet=True)
         more = ", compiling" if told["compiled"] else ""
         screen.line(f"{count(len(objects), 'object')} in {told['ms']:.0f} ms{more}", quiet=True)
+    if data["failed"]:
+        screen.heading(f"{count(len(data['failed']), 'picture')} not read")
+        for each in data["failed"]:
+            screen.line(each["reason"])
     if data["drawn"]:
         screen.heading("Written")
         screen.line(data["drawn"])

@@ -116,8 +116,8 @@ def release(packages: Sequence[str]) -> str:
         spec = find_spec(package)
         for folder in spec.submodule_search_locations or () if spec else ():
             known = _recorded(folder) if IN_MEMORY else {}
-            for name, size, time in sorted(_sources(folder)):
-                digest.update(f"{name} {size} {known.get(name, time)}\n".encode())
+            lines = [f"{name} {size} {known.get(name, time)}\n" for name, size, time in sorted(_sources(folder))]
+            digest.update("".join(lines).encode())
     return digest.hexdigest()
 
 

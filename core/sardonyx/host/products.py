@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from sardonyx.common import threads
 from sardonyx.common.crew import Crew
+from sardonyx.common.record import record
 from sardonyx.common.scoped import Scoped
 
 SHARE = 1 << 22
@@ -25,7 +26,8 @@ PACKED = 12
 """Multiplications that take as long as putting one element into the order in which BLAS reads it."""
 
 
-class Grain(NamedTuple):
+@record(frozen=True)
+class Grain:
     """Where products of float32 may be divided; no part has fewer rows, or fewer columns."""
 
     rows: int

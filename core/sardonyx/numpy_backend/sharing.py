@@ -14,7 +14,6 @@ from contextlib import suppress
 from itertools import count
 from typing import TypeAlias
 
-from sardonyx.common.crew import Crew
 from sardonyx.common.termination import poll
 from sardonyx.numpy_backend.division import Access, Bound, Cut, Division, Run
 from sardonyx.numpy_backend.room import Room
@@ -26,15 +25,6 @@ ALONE = Cut(-1, 0, ())
 
 LARGE = 100e-6
 """Seconds of a launch from which on it is divided: to wake another thread takes about half of that."""
-
-
-class Team:
-    """The threads of a device, and the memory in which each of them works; they walk through one segment at a time."""
-
-    def __init__(self, crew: Crew) -> None:
-        self.crew = crew
-        self.rooms = [Room() for _ in range(crew.size)]
-        self.is_busy = threading.Lock()
 
 
 def stages(launches: Sequence[Bound], seconds: Sequence[float], rooms: Sequence[Room]) -> list[list[Part]]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from sardonyx import ops
 from sardonyx.model.ir import Model, Node
 from sardonyx.model.ir.model import FunctionKey
-from sardonyx.ops.custom import unknown
 
 
 def refuse_unknown(model: Model) -> None:
@@ -16,6 +15,8 @@ def refuse_unknown(model: Model) -> None:
     Nodes of subgraphs count, and those of functions that are called, whether they are ever run or not.
     """
     for node, imports in undeclared(model):
+        from sardonyx.ops.custom import unknown  # which knows how operators are declared
+
         raise unknown(node, imports)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from sardonyx.plans.plan import Plan
 from sardonyx.plans.wording import renamed
 from sardonyx.sizes.expression import evaluate, to_text
+from sardonyx.sizes.guards import guard_text, sides_of
 from sardonyx.sizes.sizecode import Fit, symbols_of
-from sardonyx.sizes.symbolic import guard_text, sides_of
 
 FEW = 256
 """The sizes that are looked at one by one; beyond, acceptance is taken to change once at most between powers of 2."""

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 from sardonyx.code.kernel import Kernel, Routine, Rows
-from sardonyx.code.program import Program
 from sardonyx.common import dtypes
 from sardonyx.common.record import record
 from sardonyx.plans import plan as plans
@@ -49,15 +48,19 @@ class Epoch:
         return [item for item in self.items if isinstance(item, Segment)]
 
 
-_FORMS: dict[str, Any] = {"kernel": Kernel, "routine": Routine, "rows": Rows, "program": Program}
+_FORMS: dict[str, Any] = {"kernel": Kernel, "routine": Routine, "rows": Rows}
 
 
 def code_of(data: dict[str, Any]) -> Any:
     """The Kernel, Routine, Rows or Program that a plan stores, or a provider's own code from a bundle."""
     if "bundled" in data:
         return data["bundled"]
-    kind = data.get("kind", "program")
-    return _FORMS[kind].from_json({name: value for name, value in data.items() if name not in ("device", "kind")})
+    told = {name: value for name, value in data.items() if name not in ("device", "kind")}
+    if (kind := data.get("kind", "program")) == "program":
+        from sardonyx.code.program import Program  # which brings the scalar functions
+
+        return Program.from_json(told)
+    return _FORMS[kind].from_json(told)
 
 
 def split(plan: plans.Plan, singly: bool = False) -> list[Epoch]:

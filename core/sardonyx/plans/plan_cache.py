@@ -35,8 +35,7 @@ from sardonyx.model.ir import (
     ValueType,
 )
 from sardonyx.model.metadata import ModelMetadata
-from sardonyx.model.serde.source import DataFiles, open_file
-from sardonyx.model.serde.wire import BytesLike
+from sardonyx.model.serde.source import BytesLike, DataFiles, open_file
 from sardonyx.passes.changes import ModelChanges
 from sardonyx.passes.journal import is_limited
 from sardonyx.passes.levels import GraphOptimizationLevel

@@ -7,7 +7,7 @@ from typing import Any
 
 from sardonyx.model.ir import Value, size_name
 from sardonyx.plans.plan import Plan
-from sardonyx.sizes.symbolic import guard_text
+from sardonyx.sizes.guards import guard_text
 
 
 def names_of(plan: Plan, inputs: Sequence[Value]) -> dict[str, str]:

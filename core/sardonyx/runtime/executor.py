@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from sardonyx.common import dtypes
 from sardonyx.common.convert import inward, outward
 from sardonyx.common.garbage import paused
 from sardonyx.common.memory import TooLargeError
+from sardonyx.common.record import record
 from sardonyx.common.strings import RunStrings, StringTable
 from sardonyx.common.termination import poll
 from sardonyx.errors import InvalidGuard, RuntimeException
@@ -27,7 +28,7 @@ from sardonyx.model.structure import TENSOR, Form
 from sardonyx.plans import plan as plans
 from sardonyx.providers import registry
 from sardonyx.providers.contract import Device
-from sardonyx.runtime import streaming
+from sardonyx.runtime import streamed
 from sardonyx.runtime.budget import OverLimitError
 from sardonyx.runtime.buffers import Buffers
 from sardonyx.runtime.frames import NO_STRINGS, Code, Frame, GuardError
@@ -37,8 +38,8 @@ from sardonyx.runtime.inputs import resized, take
 from sardonyx.runtime.profile import KERNEL, NODE, Profiler, describe
 from sardonyx.runtime.turns import Turns
 from sardonyx.runtime.weights import Weights
+from sardonyx.sizes.guards import guard_text
 from sardonyx.sizes.sizecode import Fit, compile_all, symbols_of
-from sardonyx.sizes.symbolic import guard_text
 
 MOST_PLANS = 8
 """Plans kept per function; the least recently used one goes."""
@@ -46,7 +47,8 @@ MOST_RETRIES = 16
 """How often one run may find other data-dependent sizes than its plan was made for."""
 
 
-class Start(NamedTuple):
+@record(slots=True)
+class Start:
     """The shapes of feeds, and the symbols that a plan finds in them; None where they do not tell them."""
 
     shapes: list[tuple[int, ...]]
@@ -151,13 +153,15 @@ class CompiledGraph:
                 raise
             frame.free()
             del frame
-            if executor.plan.functions and isinstance(executor.plan, streaming.Streamed):
+            if executor.plan.functions and isinstance(executor.plan, streamed.Streamed):
                 raise TooLargeError(reason)
             executor = self._within(executor, known)
         raise RuntimeException("what runs need of the memory limit did not settle")
 
     def _within(self, executor: Executor, symbols: Mapping[str, int]) -> Executor:
         """An executor that keeps within what is left of the memory limit, in the place of this one."""
+        from sardonyx.runtime.streaming import stream  # which few limits need
+
         weights = self._weights
         assert weights.budget is not None
         if not self._is_inner:
@@ -165,7 +169,7 @@ class CompiledGraph:
             weights.budget.evict()
         left = weights.budget.limit - weights.budget.arenas() - weights.held()
         try:
-            made = self._executor(streaming.stream(executor.original, self._devices, left, symbols))
+            made = self._executor(stream(executor.original, self._devices, left, symbols))
         except TooLargeError as error:
             if self._is_inner:
                 raise OverLimitError(str(error), symbols) from None
@@ -267,7 +271,7 @@ class Executor:
         repeated: bool = False,
     ) -> None:
         self.plan = plan
-        self.original = plan.original if isinstance(plan, streaming.Streamed) and plan.original else plan
+        self.original = plan.original if isinstance(plan, streamed.Streamed) and plan.original else plan
         """What the plan was before it was made to keep within a limit."""
         self.devices = devices
         self._buffers = Buffers(plan, devices)
@@ -431,11 +435,11 @@ class Executor:
         if isinstance(item, plans.Copy):
             source, device = self._buffers.handle(frame, item.source, symbols), self.plan.buffers[item.target].device
             return partial(self._buffers.move, source, device, frame.address(item.target))
-        if isinstance(item, streaming.Load):
+        if isinstance(item, streamed.Load):
             owner = self.devices[self.plan.buffers[item.buffer].device]
-            return partial(streaming.load, owner, frame.address(item.buffer), self.plan.weights[item.weight])
-        if isinstance(item, streaming.Drop):
-            return partial(streaming.drop, [self.plan.weights[name] for name in item.weights])
+            return partial(streamed.load, owner, frame.address(item.buffer), self.plan.weights[item.weight])
+        if isinstance(item, streamed.Drop):
+            return partial(streamed.drop, [self.plan.weights[name] for name in item.weights])
         if self._profiler is None:
             return next(launches)
         (launch,) = item.launches
@@ -448,7 +452,7 @@ class Executor:
 
     def _symbols(self, frame: Frame, feeds: Sequence[Feed], start: Start, outer: Mapping[str, int]) -> dict[str, int]:
         """The symbols that are known at the start, which the frame remembers for feeds of the same shapes."""
-        shapes, found = start
+        shapes, found = start.shapes, start.symbols
         if frame.start is None or frame.start[0] != shapes or frame.start[1] != outer:
             symbols = self._bind_symbols(feeds, dict(outer)) if found is None else {**outer, **found}
             if self._reads_feeds:

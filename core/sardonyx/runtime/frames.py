@@ -22,8 +22,8 @@ from sardonyx.runtime.handles import Feed, Handle
 from sardonyx.runtime.inputs import Input
 from sardonyx.runtime.weights import Weights
 from sardonyx.sizes.expression import evaluate
+from sardonyx.sizes.guards import guard_text
 from sardonyx.sizes.sizecode import symbols_of
-from sardonyx.sizes.symbolic import guard_text
 
 NO_STRINGS = RunStrings(StringTable())
 STEPS = 64

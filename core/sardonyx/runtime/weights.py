@@ -14,7 +14,7 @@ from sardonyx.plans.epochs import code_of
 from sardonyx.plans.plan import Launch, Plan
 from sardonyx.providers.contract import Address, Device, Executable, SegmentLaunch
 from sardonyx.runtime.budget import Budget
-from sardonyx.runtime.streaming import Streamed, is_in_place
+from sardonyx.runtime.streamed import Streamed, is_in_place
 
 _SMALL, _TOGETHER = memory.FOLIO // 8, 16  # to let go of each small array takes longer than to read it
 _GROWN = 2  # more than from 16 bits to 32: from 8 bits, or by Winograd's transform of few channels

@@ -17,9 +17,9 @@ from sardonyx.model.ir import Tensor
 from sardonyx.model.serde.flatbuffer import decode, parse
 from sardonyx.model.serde.flatbuffer_writer import encode
 from sardonyx.model.serde.ort_format import TENSOR
-from sardonyx.model.serde.source import DataFiles, open_file
+from sardonyx.model.serde.source import BytesLike, DataFiles, open_file
 from sardonyx.model.serde.tensors import raw_bytes, read_tensor
-from sardonyx.model.serde.wire import BytesLike, Record
+from sardonyx.model.serde.wire import Record
 
 MAGIC = b"ODTC"
 VERSIONS = 1, 2

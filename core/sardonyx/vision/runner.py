@@ -14,8 +14,8 @@ from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Model
 from sardonyx.model.serde.writer import write
 from sardonyx.passes.vision.labels import labels_of
-from sardonyx.plans.bundle.recall import open_bundle
 from sardonyx.plans.plan_cache import Source
+from sardonyx.plans.signature import is_bundle_at
 from sardonyx.vision.pixels import PictureLike, pixels_of
 
 ModelLike: TypeAlias = "str | os.PathLike[str] | bytes"
@@ -41,7 +41,7 @@ class Runner:
         session: SessionOptions | None = None,
     ) -> None:
         given: Any = model
-        if open_bundle(model) is None:
+        if not is_bundle_at(model):
             given = write(rewrite(Source(model).read()))
         elif others := {*(options or ())} - {"labels"}:
             raise InvalidArgument(f"a bundle has its options within it, and takes no {min(others)}")

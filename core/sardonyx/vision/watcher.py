@@ -17,6 +17,7 @@ from sardonyx.passes.vision.task import CLASSIFY, DETECT, SEGMENT, task_of
 from sardonyx.plans.bundle.recall import open_bundle
 from sardonyx.plans.plan_cache import Facts
 from sardonyx.plans.plan_cache import Source as ModelSource
+from sardonyx.plans.signature import is_bundle_at
 from sardonyx.vision.classifier import Classifier
 from sardonyx.vision.detector import Detector
 from sardonyx.vision.frames import CAMERA, Frame, Frames, frames_of
@@ -66,10 +67,9 @@ def viewer_of(model: ModelLike, task: str = "", **options: Any) -> Viewer:
 
 
 def _task_of(model: ModelLike, options: dict[str, Any]) -> str:
-    bundle = open_bundle(model)
-    if bundle is None:
+    if not is_bundle_at(model):
         return task_of(ModelSource(model).read(), options.get("image"))
-    names = tuple(each.name for each in Facts.from_data(bundle.manifest["model"]).outputs)
+    names = tuple(each.name for each in Facts.from_data(open_bundle(model).manifest["model"]).outputs)
     found = {BOXES: DETECT, CLASSES: CLASSIFY, MASK: SEGMENT}.get(names)
     if found is None:
         raise InvalidArgument(f"the bundle gives {', '.join(names)}, and not {', '.join(BOXES)} of a picture")

@@ -93,7 +93,7 @@ SIZES = [
     ),
     Mutation(
         "a guard shows a term with the wrong sign",
-        "core/sardonyx/sizes/symbolic.py",
+        "core/sardonyx/sizes/guards.py",
         "[-factor, *term[2:]]",
         "[factor, *term[2:]]",
         (_ALGEBRA,),

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from sardonyx.code.kernel import Routine
-from sardonyx.compiler.legalization.filtering import filters
 from sardonyx.host.products import grain
 
 from ..abi import HOSTED
@@ -479,6 +478,8 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     count, unit, shared = prod(w[: -3 if stored else -2]), 1, None
     rows = prod(y[:-1]) // (max(1, count) if groups == 1 else 1)
     if code.primitive == "conv_winograd":
+        from sardonyx.compiler.legalization.filtering import filters  # which few models need
+
         down, across = filters(code.attributes)
         unit = across.tiles(y[2])
         rows = y[0] * down.tiles(y[1]) * unit

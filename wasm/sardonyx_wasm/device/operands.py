@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from sardonyx.common.record import record
+
 Numbers: TypeAlias = Sequence[int]
 Operands: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 Rectangle: TypeAlias = tuple[Sequence[tuple[int, int, int]], tuple[int, int, int, int]]
@@ -54,7 +56,8 @@ Rights: TypeAlias = dict[tuple[Right, ...], list[np.ndarray]]
 """Right sides by what `Product.right` takes for each part of a sweep."""
 
 
-class Part(NamedTuple):
+@record(slots=True)
+class Part:
     """A sweep of any launch: the numbers of the left sides call by call, what `Product.right` takes, and the results,
     which have one axis more: call by call.
     """
@@ -74,7 +77,8 @@ class Sweep(NamedTuple):
     results: list[np.ndarray]
 
 
-class Sharing(NamedTuple):
+@record(slots=True)
+class Sharing:
     """Rows and columns of left sides, and of right sides: where there are fewer, the last one is for all the rest."""
 
     left: Numbers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -32,7 +32,8 @@ class Numbers:
         return [self.before + 1, len(operands), *operands]
 
 
-class _Bound(NamedTuple):
+@record(slots=True)
+class _Bound:
     """A product for some parameters, and where the units of its parts end."""
 
     call: calls.Call

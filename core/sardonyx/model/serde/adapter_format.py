@@ -11,9 +11,8 @@ from sardonyx.common.record import record
 from sardonyx.errors import InvalidProtobuf, NotImplemented
 from sardonyx.model.ir import Tensor
 from sardonyx.model.serde.flatbuffer import decode, parse
-from sardonyx.model.serde.source import DataFiles
+from sardonyx.model.serde.source import BytesLike, DataFiles
 from sardonyx.model.serde.tensors import raw_bytes, read_tensor
-from sardonyx.model.serde.wire import BytesLike
 
 MAGIC = b"TORT"
 VERSION = 1

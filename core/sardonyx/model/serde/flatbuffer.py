@@ -12,7 +12,8 @@ from typing import Any
 
 from sardonyx.common.record import record
 from sardonyx.errors import InvalidProtobuf
-from sardonyx.model.serde.wire import BytesLike, Record
+from sardonyx.model.serde.source import BytesLike
+from sardonyx.model.serde.wire import Record
 
 DEPTH = 100
 """How deeply tables may nest; a subgraph takes three levels."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from sardonyx.errors import InvalidGraph, InvalidProtobuf, NotImplemented
 from sardonyx.model.serde.flatbuffer import decode, parse
-from sardonyx.model.serde.wire import BytesLike, Record
+from sardonyx.model.serde.source import BytesLike
+from sardonyx.model.serde.wire import Record
 
 MAGIC = b"ORTM"
 NEWEST = 6

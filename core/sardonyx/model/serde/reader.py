@@ -14,10 +14,10 @@ from sardonyx.model.ir.model import Attribute, Function, Graph, Model, Node, Spa
 from sardonyx.model.ir.types import SparseTensorType, TensorType
 from sardonyx.model.serde.ort_format import is_ort, model_record
 from sardonyx.model.serde.schema import MESSAGES, UNREAD
-from sardonyx.model.serde.source import DataFiles, open_file, refuse_strangers, stranger
+from sardonyx.model.serde.source import BytesLike, DataFiles, open_file, refuse_strangers, stranger
 from sardonyx.model.serde.tensors import as_text, pairs, read_tensor
 from sardonyx.model.serde.types import read_type
-from sardonyx.model.serde.wire import BytesLike, Record, decode
+from sardonyx.model.serde.wire import Record, decode
 
 ATTRIBUTES: dict[str, tuple[int, str]] = {
     "float": (1, "f"),

@@ -6,9 +6,11 @@ import mmap
 import os
 import sys
 from collections.abc import Collection, Mapping
+from typing import TypeAlias
 
 from sardonyx.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile
-from sardonyx.model.serde.wire import BytesLike
+
+BytesLike: TypeAlias = bytes | memoryview | mmap.mmap
 
 _PAGE = "a page of HTML, not an ONNX model; the download gave something else than the file"
 STRANGERS: tuple[tuple[int, bytes, str], ...] = (

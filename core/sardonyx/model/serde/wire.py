@@ -6,7 +6,6 @@ direction recurses, so a file that nests too deeply gets an error.
 
 from __future__ import annotations
 
-import mmap
 import re
 import struct
 from array import array
@@ -17,9 +16,9 @@ import numpy as np
 
 from sardonyx.errors import InvalidGraph, InvalidProtobuf
 from sardonyx.model.serde.schema import BYTES, FIXED32, FIXED64, UNREAD, VARINT, Field, Message, Tags
+from sardonyx.model.serde.source import BytesLike
 
 Record: TypeAlias = dict[str, Any]
-BytesLike: TypeAlias = bytes | memoryview | mmap.mmap
 
 DEPTH = 200
 """How deeply messages may nest; a subgraph takes three levels."""

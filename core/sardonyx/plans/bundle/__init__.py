@@ -23,6 +23,6 @@ deflated by the same zlib.
 
 from __future__ import annotations
 
-from sardonyx.plans.bundle.format import MAGIC, VERSION, Bundle, is_bundle
+from sardonyx.plans.bundle.format import VERSION, Bundle
 
-__all__ = ["MAGIC", "VERSION", "Bundle", "is_bundle"]
+__all__ = ["VERSION", "Bundle"]

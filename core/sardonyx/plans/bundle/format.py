@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.errors import InvalidArgument, UnsoundError
 from sardonyx.plans.bundle.deflated import BLOCK, deflate, inflate
+from sardonyx.plans.signature import MAGIC, is_bundle
 from sardonyx.plans.soundness import reading
 
-MAGIC = b"\x89SDX\r\n\x1a\n"
 VERSION = 4
 """Raised whenever a reader of the old format would go wrong."""
 ALIGNMENT = 64
@@ -51,11 +51,6 @@ class Content(NamedTuple):
             return self
         data = deflate(self.data, width)
         return Content(self.title, data, len(self.data), width) if len(data) <= WORTH * len(self.data) else self
-
-
-def is_bundle(data: bytes | memoryview) -> bool:
-    """Whether bytes begin like a bundle."""
-    return bytes(data[: len(MAGIC)]) == MAGIC
 
 
 def write(

@@ -14,12 +14,12 @@ from sardonyx.common import dtypes
 from sardonyx.common.strings import StringTable
 from sardonyx.errors import InvalidArgument, UnsoundError
 from sardonyx.model.ir import TensorType, Value
-from sardonyx.model.serde.source import open_file
-from sardonyx.model.serde.wire import BytesLike
-from sardonyx.plans.bundle.format import MAGIC, Bundle, is_bundle
+from sardonyx.model.serde.source import BytesLike, open_file
+from sardonyx.plans.bundle.format import Bundle
 from sardonyx.plans.bundle.stored import load
 from sardonyx.plans.plan import Port
 from sardonyx.plans.plan_cache import Facts, Remembered
+from sardonyx.plans.signature import Given
 from sardonyx.plans.soundness import check, reading, require
 from sardonyx.plans.weight_table import WeightTable
 from sardonyx.providers.contract import Provider
@@ -32,24 +32,11 @@ _sound: deque[tuple[bytes, str]] = deque(maxlen=64)
 Chosen = tuple[Provider, Mapping[str, str]]
 
 
-def open_bundle(
-    source: str | os.PathLike[str] | bytes | bytearray | memoryview, held: BytesLike | None = None
-) -> Bundle | None:
-    """The bundle at a path or in memory, None if it is something else; `held` is what lies there, if it was read."""
+def open_bundle(source: Given, held: BytesLike | None = None) -> Bundle:
+    """The bundle at a path or in memory; `held` is what lies at the path, if it was read."""
     if isinstance(source, (bytes, bytearray, memoryview)):
-        data = memoryview(source).cast("B")
-        return Bundle(data) if is_bundle(data) else None
-    if held is not None:
-        return Bundle(memoryview(held), os.fspath(source)) if is_bundle(memoryview(held)) else None
-    if not os.path.isfile(source):  # opening a pipe would wait
-        return None
-    try:
-        with open(source, "rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                return None
-    except OSError:  # opening the model says it better
-        return None
-    return Bundle(memoryview(open_file(source)), os.fspath(source))
+        return Bundle(memoryview(source).cast("B"))
+    return Bundle(memoryview(open_file(source) if held is None else held), os.fspath(source))
 
 
 def choose(bundle: Bundle, chosen: Sequence[Chosen]) -> tuple[Chosen, dict[str, Any]]:
