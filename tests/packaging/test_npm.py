@@ -54,6 +54,14 @@ const entries = process.argv.slice(3).map((entry) => require(`onnxruntime-web${e
   console.log(JSON.stringify([[...probabilities.data], isOne, missing]));
 })();
 """
+RESOLVING = """
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const isThere = (name) => existsSync(fileURLToPath(import.meta.resolve(`onnxruntime-web/${name}`)));
+const missing = process.argv.slice(2).filter((name) => !isThere(name));
+console.log(JSON.stringify(missing));
+"""
 INDEXED = """
 import { InferenceSession, Tensor, env } from "onnxruntime-web";
 
@@ -196,8 +204,34 @@ def test_it_is_small_and_whole(packed: Path) -> None:
     with tarfile.open(packed) as tar:
         sizes = {member.name.removeprefix("package/"): member.size for member in tar}
     made = {"sardonyx.min.js", "sardonyx.min.mjs", "sardonyx.cjs"}
+    made |= {f"dist/{file.name}" for file in engine()}
     assert sizes.keys() == made | {file.relative_to(RUNTIME).as_posix() for file in RUNTIME.rglob("*") if file.suffix}
     assert sizes["sardonyx.min.mjs"] < sizes["sardonyx.min.js"] < 99_000
+
+
+def engine() -> list[Path]:
+    """The files of onnxruntime-web's engine, which apps copy, and tell `env.wasm.wasmPaths` of."""
+    return [*(package("onnxruntime-web") / "dist").glob("ort-wasm-*")]
+
+
+def test_it_has_the_files_that_apps_take_from_onnxruntime_web(modules: Path) -> None:
+    """By the names that its `exports` have, and by those of earlier releases, which had none."""
+    exported = json.loads((package("onnxruntime-web") / "package.json").read_text())["exports"]
+    older = [
+        "ort.min.js",
+        "ort-web.min.js",
+        "ort.webgpu.bundle.min.mjs",
+        "ort-wasm.wasm",
+        *(file.name for file in engine()),
+    ]
+    names = [*(name.removeprefix("./") for name in exported if name != "."), *(f"dist/{name}" for name in older)]
+    script = modules.parent / "script.mjs"
+    script.write_text(RESOLVING)
+    done = subprocess.run(["node", str(script), *names], capture_output=True, text=True, cwd=modules.parent)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []
+    for file in (modules / "onnxruntime-web" / "dist").glob("*.wasm"):
+        assert file.read_bytes() == b"\0asm\1\0\0\0"
 
 
 @pytest.mark.parametrize("kind", ["mjs", "cjs"])
