@@ -48,6 +48,7 @@ try {
   });
   const host = join(place, "host.js");
   await build({ ...options, entryPoints: [host], outfile: host, allowOverwrite: true, format: "esm", minify: true });
+  await cp(join(place, "ort/index.d.ts"), join(place, "ort/index.d.cts")); // for CommonJS in TypeScript
   await mkdir(join(place, "dist"));
   for (const engine of ENGINES) {
     for (const kind in EMPTY) await writeFile(join(place, "dist", `ort-wasm-simd-threaded${engine}.${kind}`), EMPTY[kind]);
