@@ -22,6 +22,7 @@ from tests.support.npm import installed, package, packed_runtime
 from tests.web.pages import RUNTIME, bundled
 
 pytestmark = pytest.mark.slow
+HERE = Path(__file__).parent
 ENTRIES = ("", "/all", "/wasm", "/webgpu", "/webgl", "/jspi")
 SCRIPT = """
 import { readFile } from "node:fs/promises";
@@ -53,6 +54,14 @@ const entries = process.argv.slice(3).map((entry) => require(`onnxruntime-web${e
   const isOne = entries.every((each) => each.Tensor === common.Tensor);
   console.log(JSON.stringify([[...probabilities.data], isOne, missing]));
 })();
+"""
+RESOLVING = """
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const isThere = (name) => existsSync(fileURLToPath(import.meta.resolve(`onnxruntime-web/${name}`)));
+const missing = process.argv.slice(2).filter((name) => !isThere(name));
+console.log(JSON.stringify(missing));
 """
 INDEXED = """
 import { InferenceSession, Tensor, env } from "onnxruntime-web";
@@ -132,6 +141,7 @@ export const wrong = sardonyx({ targets: "wasm" });
 OPTIONS = {
     "compilerOptions": {
         "strict": True,
+        "esModuleInterop": True,
         "noUncheckedIndexedAccess": True,
         "noEmit": True,
         "target": "ES2022",
@@ -196,8 +206,34 @@ def test_it_is_small_and_whole(packed: Path) -> None:
     with tarfile.open(packed) as tar:
         sizes = {member.name.removeprefix("package/"): member.size for member in tar}
     made = {"sardonyx.min.js", "sardonyx.min.mjs", "sardonyx.cjs"}
+    made |= {"ort/index.d.cts", *(f"dist/{file.name}" for file in engine())}
     assert sizes.keys() == made | {file.relative_to(RUNTIME).as_posix() for file in RUNTIME.rglob("*") if file.suffix}
     assert sizes["sardonyx.min.mjs"] < sizes["sardonyx.min.js"] < 99_000
+
+
+def engine() -> list[Path]:
+    """The files of onnxruntime-web's engine, which apps copy, and tell `env.wasm.wasmPaths` of."""
+    return [*(package("onnxruntime-web") / "dist").glob("ort-wasm-*")]
+
+
+def test_it_has_the_files_that_apps_take_from_onnxruntime_web(modules: Path) -> None:
+    """By the names that its `exports` have, and by those of earlier releases, which had none."""
+    exported = json.loads((package("onnxruntime-web") / "package.json").read_text())["exports"]
+    older = [
+        "ort.min.js",
+        "ort-web.min.js",
+        "ort.webgpu.bundle.min.mjs",
+        "ort-wasm.wasm",
+        *(file.name for file in engine()),
+    ]
+    names = [*(name.removeprefix("./") for name in exported if name != "."), *(f"dist/{name}" for name in older)]
+    script = modules.parent / "script.mjs"
+    script.write_text(RESOLVING)
+    done = subprocess.run(["node", str(script), *names], capture_output=True, text=True, cwd=modules.parent)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []
+    for file in (modules / "onnxruntime-web" / "dist").glob("*.wasm"):
+        assert file.read_bytes() == b"\0asm\1\0\0\0"
 
 
 @pytest.mark.parametrize("kind", ["mjs", "cjs"])
@@ -253,17 +289,34 @@ def test_one_file_is_enough(file: str, is_global: bool, modules: Path, digits: b
     assert {*asked} - {"/packed/helper.js"} == {f"/packed/{file}", "/packed/host.js"}
 
 
-@pytest.mark.parametrize("resolution", ["bundler", "nodenext"])
-def test_types_are_onnxruntime_webs(resolution: str, modules: Path) -> None:
-    folder = modules.parent
-    options = OPTIONS["compilerOptions"] | {"moduleResolution": resolution}  # type: ignore[operator]
-    options["module"] = "esnext" if resolution == "bundler" else resolution
-    (folder / "package.json").write_text('{ "type": "module" }')
+def assert_it_compiles(folder: Path, page: str, kind: str, module: str, resolution: str) -> None:
+    """By TypeScript, in a package that has modules, or is of CommonJS."""
+    options = OPTIONS["compilerOptions"] | {"module": module, "moduleResolution": resolution}  # type: ignore[operator]
+    (folder / "package.json").write_text(json.dumps({"type": kind}))
     (folder / "tsconfig.json").write_text(json.dumps({**OPTIONS, "compilerOptions": options}))
-    (folder / "page.ts").write_text(TYPED)
+    (folder / "page.ts").write_text(page)
     tool = installed("typescript", {"typescript": "5.9.3"}) / "node_modules" / "typescript" / "bin" / "tsc"
     done = subprocess.run(["node", str(tool)], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("resolution", ["bundler", "nodenext"])
+def test_types_are_onnxruntime_webs(resolution: str, modules: Path) -> None:
+    assert_it_compiles(modules.parent, TYPED, "module", "esnext" if resolution == "bundler" else resolution, resolution)
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "resolution"),
+    [
+        ("module", "esnext", "bundler"),
+        ("module", "esnext", "node10"),
+        ("commonjs", "node16", "node16"),
+        ("commonjs", "nodenext", "nodenext"),
+        ("commonjs", "commonjs", "node10"),
+    ],
+)
+def test_what_was_typed_for_onnxruntime_web_compiles(kind: str, module: str, resolution: str, modules: Path) -> None:
+    assert_it_compiles(modules.parent, (HERE / "surface.ts").read_text(), kind, module, resolution)
 
 
 def test_extensions_carry_it(modules: Path, digits: bytes, tmp_path: Path) -> None:

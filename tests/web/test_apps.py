@@ -6,7 +6,9 @@ import base64
 import io
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -43,14 +45,40 @@ BUILDS = {
     ],
     "parcel": ["parcel", "build", "index.html", "--public-url", "/app/", "--dist-dir", "dist", "--no-cache"],
 }
+REQUIRING = {
+    "digits.js": 'import { answer } from "digits";\nglobalThis.answer = answer;\n',
+    "node_modules/digits/package.json": '{ "name": "digits", "version": "1.0.0", "main": "index.js" }',
+    "node_modules/digits/index.js": """
+const ort = require("onnxruntime-web");
+
+ort.env.wasm.proxy = true;
+exports.answer = async (address) => {
+  const session = await ort.InferenceSession.create(address);
+  const image = new ort.Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+  const { probabilities } = await session.run({ image });
+  return [...probabilities.data];
+};
+""",
+}
+"""An app whose package is a CommonJS module, as vad-web is."""
 LINES = ["Hello World 2026", "read by Sardonyx"]
 
 
-def build(name: str, packages: dict[str, str], command: list[str], folder: Path) -> None:
+def build(
+    name: str,
+    packages: dict[str, str],
+    command: list[str],
+    folder: Path,
+    files: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Build what tests/web/apps has, and `files`, by their paths, in its place."""
     with unpacked_runtime() as package:
         replaced(installed(name, packages), folder, package)
     for file in (HERE / "apps").iterdir():
         shutil.copy(file, folder)
+    for path, text in files.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
     done = subprocess.run(["npx", *command], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     page = folder / "dist" / "index.html"
@@ -68,9 +96,10 @@ def answer(chromium: Chromium, *given: Any) -> Any:
 
 
 @pytest.mark.parametrize("bundler", BUILDS)
-def test_bundlers_build_it(bundler: str, chromium: Chromium, app: Path) -> None:
+@pytest.mark.parametrize("files", [{}, REQUIRING], ids=["imported", "required"])
+def test_bundlers_build_it(files: Mapping[str, str], bundler: str, chromium: Chromium, app: Path) -> None:
     name, packages = ("parcel", PARCEL) if bundler == "parcel" else ("bundlers", BUNDLERS)
-    build(name, packages, BUILDS[bundler], app)
+    build(name, packages, BUILDS[bundler], app, files)
     digits = bundled(Path(str(assets() / "digits.onnx")), {}, ["wasm"], compress=True)
     chromium.site.data["digits.onnx"] = digits
     (wanted,) = InferenceSession(digits).run(None, {"image": np.full((1, 1, 28, 28), 0.5, np.float32)})

@@ -74,7 +74,7 @@ def test_where_the_code_comes_from(chromium: Chromium, digits: bytes) -> None:
     chromium.site.data["app.html"] = b"<!doctype html><title>an app</title>"
     chromium.site.data["sardonyx.json"] = json.dumps({"bundles": {digest: "digits.onnx"}}).encode()
     told = ask(chromium, "sources", digest)
-    assert told["inputs"] == 5 * [["image"]]
+    assert told["inputs"] == 8 * [["image"]]
     assert told["none"].startswith(
         "/data/plain.onnx is no bundle, and none is known for it: serve what `sardonyx compile`"
     )

@@ -57,11 +57,12 @@ export async function sources(digest) {
   globalThis.fetch = (address, ...rest) => fetched(String(address).endsWith(".sdx") ? "/data/app.html" : address, ...rest);
   const fallen = await message(InferenceSession.create("/data/plain.onnx")); // as servers answer that have one page alone
   globalThis.fetch = fetched;
-  const found = [await InferenceSession.create("/data/beside.onnx")];
+  const found = [await InferenceSession.create("/data/beside.onnx"), await InferenceSession.create("/data/beside.onnx?download=true#net")];
   const bytes = await (await fetch("/data/plain.onnx")).arrayBuffer();
+  const alone = URL.createObjectURL(new Blob([bytes]));
   for (const bundles of [{ [digest]: "/data/digits.onnx" }, "/data/sardonyx.json"]) {
     env.sardonyx.bundles = bundles;
-    found.push(await InferenceSession.create(bytes), await InferenceSession.create("/data/plain.onnx"));
+    for (const each of [bytes, "/data/plain.onnx", alone]) found.push(await InferenceSession.create(each));
   }
   return { none, gone, page, fallen, inputs: found.map(({ inputNames }) => inputNames) };
 }

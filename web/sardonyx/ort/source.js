@@ -1,12 +1,13 @@
 /**
  * Where the code of a model comes from, in this order: the bytes are a bundle, whatever they are called; a bundle lies
- * beside the model, `model.onnx.sdx`; `env.sardonyx.bundles` names one by the model's SHA-256; bytes of a single node
- * are run by `small.js`; the page compiles it, if `env.sardonyx.compile` is "page", or will do so when runs begin
- * (`deferred.js`).
+ * beside the model, `model.onnx.sdx`, with the same query; `env.sardonyx.bundles` names one by the model's SHA-256;
+ * bytes of a single node are run by `small.js`; the page compiles it, if `env.sardonyx.compile` is "page", or will do so
+ * when runs begin (`deferred.js`).
  */
 
 import { env } from "onnxruntime-common";
 
+const ALONE = /^(blob|data):/i; // addresses with nothing beside them
 const SCHEME = /^[a-z][a-z0-9+.-]+:/i;
 const files = globalThis.process?.getBuiltinModule?.("node:fs"); // asked for so, no bundler looks for it
 const SMALL = 1000; // bytes
@@ -22,8 +23,10 @@ export async function bundleOf(given, options) {
   if (isBundle(await headOf(response.clone().body, MAGIC.length))) return response;
   response.body.cancel().catch(() => {});
   if (isHtml(response)) throw new Error(`${given} is HTML: is its address right?`);
-  const beside = await answered(`${given}.sdx`, options);
-  if (beside.status >= 500) throw refused(`${given}.sdx`, beside);
+  if (ALONE.test(given)) return listed(null, given, options);
+  const address = isPath(given) ? `${given}.sdx` : given.replace(/[?#].*|$/, ".sdx$&");
+  const beside = await answered(address, options);
+  if (beside.status >= 500) throw refused(address, beside);
   return beside.ok && !isHtml(beside) ? beside : listed(null, given, options);
 }
 
