@@ -250,6 +250,24 @@ def test_no_steps(provider: str) -> None:
     np.testing.assert_array_equal(c, feeds["initial_c"])
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("op_type", [*GATES, "DynamicQuantizeLSTM"])
+def test_an_empty_batch(op_type: str, provider: str) -> None:
+    require_provider(provider)
+    whole = op_type == "DynamicQuantizeLSTM"
+    feeds, known = layer_of("LSTM" if whole else op_type, 0, 7, 2, "bidirectional")
+    feeds = quantized(0, 7, 2, "bidirectional", False, np.int8) if whole else feeds
+    for dropped in (["sequence_lens"], ["sequence_lens", "initial_h", "initial_c"], []):
+        some = {name: array for name, array in feeds.items() if name not in dropped}
+        layer = model(op_type, some, known)
+        session = sardonyx.InferenceSession(layer.SerializeToString(), providers=[provider])
+        assert_close(list(session.run(None, fed(layer, some))), expected(layer, some), 1e-4)
+        empty = {name: array[:0] if array.ndim == 1 else array[:, :0] for name, array in fed(layer, some).items()}
+        y, *states = session.run(None, empty)
+        assert y.shape == (7, 2, 0, 5)
+        assert {state.shape for state in states} == {(2, 0, 5)}
+
+
 @pytest.mark.parametrize("op_type", GATES)
 def test_batch_first(op_type: str) -> None:
     """onnxruntime has no layout 1: it is layout 0 with transposed inputs and outputs."""
