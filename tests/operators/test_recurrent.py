@@ -16,7 +16,7 @@ import sardonyx
 from sardonyx import numpy_backend
 from sardonyx.plans.plan import Loop
 from sardonyx.primitives.recurrent_loop import UNROLLED
-from tests.engine.providers import PROVIDERS, require_provider
+from tests.engine.providers import PROVIDERS, WEBGPU, require_provider
 from tests.support import eager
 from tests.support.saturation import exact
 
@@ -326,6 +326,23 @@ def quantized(seed: int, steps: int, batch: int, direction: str, per_column: boo
         feeds[scale] = rng.uniform(0.005, 0.01, parameters).astype(np.float32)
         feeds[zero] = np.full(parameters, 0 if dtype is np.int8 or per_column else 120, dtype)
     return feeds
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("per_column", [False, True])
+@pytest.mark.parametrize("batch", [1, 2, 3, 4, 5])
+def test_weights_of_8_bits_for_a_known_batch(batch: int, per_column: bool, provider: str) -> None:
+    require_provider(provider)
+    direction = ["bidirectional", "forward", "reverse"][batch % 3]
+    feeds = quantized(batch, 9, batch, direction, per_column, np.int8)
+    for dropped in ("sequence_lens P", "initial_h initial_c", "sequence_lens initial_h initial_c P"):
+        some = {name: array for name, array in feeds.items() if name not in dropped.split()}
+        layer = model("DynamicQuantizeLSTM", some, {"hidden_size": 5, "direction": direction})
+        layer.graph.input[0].type.tensor_type.shape.dim[1].dim_value = batch
+        session = sardonyx.InferenceSession(layer.SerializeToString(), providers=[provider])
+        assert_close(list(session.run(None, fed(layer, some))), expected(layer, some), 1e-4)
+        loops = any(isinstance(step, Loop) for step in session.plans[0].steps)
+        assert loops == (provider == WEBGPU and batch == 5)
 
 
 @pytest.mark.parametrize("provider", [pytest.param("eager", id="eager"), *PROVIDERS])
