@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from sardonyx import errors
+from sardonyx import InferenceSession, errors
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import write
 from sardonyx.passes.upgrade import NEWEST, upgrade
@@ -158,6 +158,13 @@ def test_a_missing_attribute(op_type: str, name: str) -> None:
     message = f"{op_type} 'y0' is no {op_type} of operator set 9: the attribute '{name}' is missing"
     with pytest.raises(errors.InvalidGraph, match=message):
         run(model_of(op_type, 9, [IMAGE], {}), [IMAGE])
+
+
+def test_the_form_of_an_older_operator_set() -> None:
+    """As quantizers leave it that say a newer operator set of a model and lift nothing."""
+    model = model_of("ReduceMean", 21, [X], {"axes": [1]})
+    with pytest.raises(errors.InvalidGraph, match="ReduceMean 'y0' has no attribute 'axes' in this operator set; the"):
+        InferenceSession(model.SerializeToString())
 
 
 def test_known_ranks() -> None:
