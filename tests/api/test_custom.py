@@ -217,6 +217,14 @@ def test_a_missing_operator_shows_what_to_write() -> None:
     np.testing.assert_array_equal(y, X[0] * 2)
 
 
+@pytest.mark.parametrize("domain", ["com.microsoft.nchwc", "com.ms.internal.nhwc"])
+def test_a_layout_of_another_machine(domain: str) -> None:
+    """A file that onnxruntime saved at its highest level is none that somebody could declare operators for."""
+    graph = f"g (float[N,8,H,W] x) => (float[N,8,H,W] y) {{ y = {domain}.MaxPool <kernel_shape = [1, 1]> (x) }}"
+    with pytest.raises(errors.Fail, match=r"MaxPool 'y': onnxruntime saved .* ORT_ENABLE_EXTENDED, or take the model"):
+        run(graph, NUMPY, x=np.ones((1, 8, 2, 2), np.float32))
+
+
 def test_a_trial_that_fails() -> None:
     @sardonyx.custom_op("my", "Inverse", host=True)
     def inverse(x: np.ndarray) -> np.ndarray:

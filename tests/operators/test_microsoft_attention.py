@@ -200,7 +200,39 @@ GROUPED = {
     "batch, positions": grouped(2, 1, 5, [6, 4], np.array([[9], [2]]), do_rotary=1, local_window_size=2),
     "batch, room in the cache": grouped(2, 1, 9, [6, 4], do_rotary=1),
 }
-CASES = ROTATED | MERGED | MULTI | DECODER | BEAMED | GROUPED
+
+
+def quantized(bits: int, kind: str, batch: int, length: int, cache: int, totals: list[int], **attributes: Any) -> Call:
+    """A GroupQueryAttention whose cache is of integers, with scales of the whole of it, or of its channels."""
+    call = grouped(batch, length, cache, totals, **attributes)
+    whole = {8: np.int8, 4: np.uint8}[bits]
+    low, high = np.iinfo(whole).min, np.iinfo(whole).max
+    call.inputs[3:5] = [RNG.integers(low, high + 1, (batch, 2, cache, 2 * bits)).astype(whole) for _ in "kv"]
+    shape = (1,) if kind == "PER_TENSOR" else (1, 2, 1, 16)
+    scales = [(RNG.uniform(0.02, 0.03, shape) * (1 if bits == 8 else 16)).astype(np.float32) for _ in "kv"]
+    call.inputs += [None] * (12 - len(call.inputs)) + scales
+    call.attributes |= {"kv_cache_bit_width": bits, "k_quant_type": kind, "v_quant_type": kind}
+    return call
+
+
+def with_bits(call: Call, bits: int) -> Call:
+    call.attributes["kv_cache_bit_width"] = bits
+    return call
+
+
+QUANTIZED = {
+    f"{bits} bits, {kind}, {name}": quantized(bits, kind, *sizes, **attributes)
+    for bits in (8, 4)
+    for kind in ("PER_TENSOR", "PER_CHANNEL")
+    for name, sizes, attributes in (
+        ("prompt", (2, 3, 0, [3, 3]), {"do_rotary": 1}),
+        ("prompt, half", (1, 4, 0, [4]), {"dtype": np.float16, "packed": True}),
+        ("token", (1, 1, 5, [6]), {"local_window_size": 3}),
+        ("tokens, room in the cache", (1, 3, 9, [7]), {"do_rotary": 1}),
+        ("batch, room in the cache", (2, 1, 9, [6, 4]), {}),
+    )
+}
+CASES = ROTATED | MERGED | MULTI | DECODER | BEAMED | GROUPED | QUANTIZED
 
 
 @ON_ALL
@@ -238,6 +270,10 @@ def test_a_cache_that_is_not_given_back_counts_for_nothing(provider: str) -> Non
         (grouped(2, 3, 5, [8, 8]), "3 tokens follow a cache in a batch of 2; use one token, or one entry"),
         (grouped(1, 1, 3, [6]), "the cache has 3 tokens, but 5 come before the new ones"),
         (grouped(1, 4, 0, [4], sliding_window_cache=1), "sliding_window_cache is not supported"),
+        (grouped(1, 4, 0, [4], k_quant_type="PER_TENSOR"), "k_quant_type 'PER_TENSOR' needs the input k_scale"),
+        (grouped(1, 4, 0, [4], v_quant_type="ROW"), "v_quant_type 'ROW' is unknown; use one of NONE, PER_TENSOR, PER"),
+        (with_bits(quantized(8, "PER_TENSOR", 1, 1, 0, [1]), 4), "past_key is int8; 4 bits are in uint8"),
+        (with_bits(quantized(8, "PER_TENSOR", 1, 1, 0, [1]), 2), "kv_cache_bit_width is 2; use 4 or 8"),
         (merged(do_rotary=1), "do_rotary is not supported; export the model without it"),
         (merged(np.ones((2, 1, 8, 8), np.int32)), "a mask of shape .* is not supported; use one of three axes"),
         (decoder(6), "6 and 1 tokens do not fit into a cache of 6"),

@@ -8,6 +8,7 @@ import pytest
 
 from sardonyx import InferenceSession, errors
 from sardonyx.primitives.evaluation import FOLD_LIMIT
+from tests.engine.providers import require_provider
 
 from .microsoft import ON_ALL, Call, check
 from .test_samples import assert_near
@@ -106,8 +107,60 @@ def test_weights_stay_as_they_are() -> None:
     assert FOLD_LIMIT < 256 * 512
 
 
-def test_group_indices_are_refused() -> None:
+GROUPS = {
+    "in order": np.arange(48) // 16,
+    "mixed": RNG.permutation(np.arange(48) // 16),
+    "of any sizes": RNG.integers(0, 3, 48),
+}
+
+
+@ON_ALL
+@pytest.mark.parametrize("groups", GROUPS)
+def test_groups(groups: str, provider: str) -> None:
+    call = product(4, 16, 48, 5)
+    call.inputs += [GROUPS[groups].astype(np.int32)]
+    call.constant = (1, 2, 4)
+    check(call, provider)
+
+
+@ON_ALL
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("groups", GROUPS)
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_groups_with_zero_points(bits: int, groups: str, held: bool, provider: str) -> None:
+    """onnxruntime forgets the zero points where there are groups, and has no groups of 2 and 8 bits."""
+    require_provider(provider)
+    call, group = product(bits, 16, 48, 5, "packed"), GROUPS[groups].astype(np.int32)
+    call.inputs += [group]
+    call.constant = (1, 2, 3, 4) if held else ()
+    a, b, scales, zeros, _ = call.inputs
+    assert a is not None
+    assert b is not None
+    assert scales is not None
+    assert zeros is not None
+    numbers, zero = (
+        np.stack([x.reshape(5, -1) >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)], -1).reshape(5, -1)
+        for x in (b, zeros)
+    )
+    weights = (numbers.astype(float) - zero[:, group]) * scales[:, group]
+    assert_near(call.run(provider), [(a @ weights.T).astype(np.float32)], 1e-5)
+
+
+def test_groups_stay_as_small_as_they_are() -> None:
+    """Blocks whose numbers lie in another order have them in order before a run."""
+    call = product(4, 32, 512, 256, "packed")
+    call.inputs += [RNG.permutation(np.arange(512) // 32).astype(np.int32)]
+    call.constant = (1, 2, 3, 4)
+    model = call.model(unknown_sizes=True).SerializeToString()
+    session = InferenceSession(model, providers=["WasmExecutionProvider"])
+    session.run(None, call.feeds)
+    names = [code["name"] for code in session.plans[0].codes]
+    assert "matmul_nbits" in names
+    assert "matmul" not in names
+
+
+def test_groups_of_too_few() -> None:
     call = product(4, 16, 32, 5)
-    call.inputs += [np.zeros(32, np.int32)]
-    with pytest.raises(errors.NotImplemented, match="g_idx is not supported; export the model without it"):
+    call.inputs += [np.zeros(31, np.int32)]
+    with pytest.raises(errors.RuntimeException, match="g_idx has 31 elements; give the block of each of 32 numbers"):
         call.run("eager")

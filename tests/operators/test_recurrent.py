@@ -16,7 +16,7 @@ import sardonyx
 from sardonyx import numpy_backend
 from sardonyx.plans.plan import Loop
 from sardonyx.primitives.recurrent_loop import UNROLLED
-from tests.engine.providers import PROVIDERS, require_provider
+from tests.engine.providers import PROVIDERS, WEBGPU, require_provider
 from tests.support import eager
 from tests.support.saturation import exact
 
@@ -250,6 +250,24 @@ def test_no_steps(provider: str) -> None:
     np.testing.assert_array_equal(c, feeds["initial_c"])
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("op_type", [*GATES, "DynamicQuantizeLSTM"])
+def test_an_empty_batch(op_type: str, provider: str) -> None:
+    require_provider(provider)
+    whole = op_type == "DynamicQuantizeLSTM"
+    feeds, known = layer_of("LSTM" if whole else op_type, 0, 7, 2, "bidirectional")
+    feeds = quantized(0, 7, 2, "bidirectional", False, np.int8) if whole else feeds
+    for dropped in (["sequence_lens"], ["sequence_lens", "initial_h", "initial_c"], []):
+        some = {name: array for name, array in feeds.items() if name not in dropped}
+        layer = model(op_type, some, known)
+        session = sardonyx.InferenceSession(layer.SerializeToString(), providers=[provider])
+        assert_close(list(session.run(None, fed(layer, some))), expected(layer, some), 1e-4)
+        empty = {name: array[:0] if array.ndim == 1 else array[:, :0] for name, array in fed(layer, some).items()}
+        y, *states = session.run(None, empty)
+        assert y.shape == (7, 2, 0, 5)
+        assert {state.shape for state in states} == {(2, 0, 5)}
+
+
 @pytest.mark.parametrize("op_type", GATES)
 def test_batch_first(op_type: str) -> None:
     """onnxruntime has no layout 1: it is layout 0 with transposed inputs and outputs."""
@@ -308,6 +326,23 @@ def quantized(seed: int, steps: int, batch: int, direction: str, per_column: boo
         feeds[scale] = rng.uniform(0.005, 0.01, parameters).astype(np.float32)
         feeds[zero] = np.full(parameters, 0 if dtype is np.int8 or per_column else 120, dtype)
     return feeds
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("per_column", [False, True])
+@pytest.mark.parametrize("batch", [1, 2, 3, 4, 5])
+def test_weights_of_8_bits_for_a_known_batch(batch: int, per_column: bool, provider: str) -> None:
+    require_provider(provider)
+    direction = ["bidirectional", "forward", "reverse"][batch % 3]
+    feeds = quantized(batch, 9, batch, direction, per_column, np.int8)
+    for dropped in ("sequence_lens P", "initial_h initial_c", "sequence_lens initial_h initial_c P"):
+        some = {name: array for name, array in feeds.items() if name not in dropped.split()}
+        layer = model("DynamicQuantizeLSTM", some, {"hidden_size": 5, "direction": direction})
+        layer.graph.input[0].type.tensor_type.shape.dim[1].dim_value = batch
+        session = sardonyx.InferenceSession(layer.SerializeToString(), providers=[provider])
+        assert_close(list(session.run(None, fed(layer, some))), expected(layer, some), 1e-4)
+        loops = any(isinstance(step, Loop) for step in session.plans[0].steps)
+        assert loops == (provider == WEBGPU and batch == 5)
 
 
 @pytest.mark.parametrize("provider", [pytest.param("eager", id="eager"), *PROVIDERS])

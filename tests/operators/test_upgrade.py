@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from sardonyx import errors
+from sardonyx import InferenceSession, errors
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import write
 from sardonyx.passes.upgrade import NEWEST, upgrade
@@ -81,6 +81,20 @@ LIFTED_FOR_RUNTIME = [
     case("DequantizeLinear", 10, np.array([-3, 7], np.int8), np.array(0.5, np.float32), np.array(1, np.int8)),
     case("CumSum", 11, X, np.array(1, np.int32), reverse=1),
     case("ArgMax", 11, X, axis=-1),
+    case("MeanVarianceNormalization", 1, IMAGE),
+    case("MeanVarianceNormalization", 8, IMAGE, across_channels=1),
+    case("MeanVarianceNormalization", 8, IMAGE, normalize_variance=0),
+    case("MeanVarianceNormalization", 8, IMAGE, across_channels=1, normalize_variance=0),
+    *(case("Affine", 1, X, **attributes) for attributes in ({}, {"alpha": 2.5}, {"alpha": 0.5, "beta": -3.0})),
+    *(case("Scale", 9, X, **attributes) for attributes in ({}, {"scale": -1.5})),
+    *(case("ImageScaler", 9, IMAGE, bias=[1.0, 0.0, -2.0], **scale) for scale in ({}, {"scale": 0.5})),
+    case("ImageScaler", 9, IMAGE[:, :1], bias=[0.25], scale=2.0),
+    *(case(name, 1, X, alpha=2.0, beta=-30.0) for name in ("ParametricSoftplus", "ScaledTanh")),
+    case("Crop", 9, IMAGE, border=[1, 0, 2, 1]),
+    case("Crop", 9, IMAGE, border=[0, 0, 0, 0]),
+    case("Crop", 9, IMAGE, border=[2, 1, 0, 0], scale=[2, 3]),
+    case("DynamicSlice", 9, X, np.array([1, 0]), np.array([3, -1])),
+    case("DynamicSlice", 9, X, np.array([1], np.int32), np.array([9], np.int32), np.array([-1], np.int32)),
 ]
 
 ROW, SLOPES = np.array([0.5, -1, 2, 3], np.float32), np.array([0.25, -0.5, 2], np.float32)
@@ -134,6 +148,23 @@ def test_against_numpy(
     model = model_of(op_type, opset, arrays, attributes)
     assert_near(run(model, arrays), [expected], 1e-5)
     check(model, [expected])
+
+
+@pytest.mark.parametrize(
+    ("op_type", "name"),
+    [("ImageScaler", "bias"), ("ParametricSoftplus", "alpha"), ("ScaledTanh", "alpha"), ("Crop", "border")],
+)
+def test_a_missing_attribute(op_type: str, name: str) -> None:
+    message = f"{op_type} 'y0' is no {op_type} of operator set 9: the attribute '{name}' is missing"
+    with pytest.raises(errors.InvalidGraph, match=message):
+        run(model_of(op_type, 9, [IMAGE], {}), [IMAGE])
+
+
+def test_the_form_of_an_older_operator_set() -> None:
+    """As quantizers leave it that say a newer operator set of a model and lift nothing."""
+    model = model_of("ReduceMean", 21, [X], {"axes": [1]})
+    with pytest.raises(errors.InvalidGraph, match="ReduceMean 'y0' has no attribute 'axes' in this operator set; the"):
+        InferenceSession(model.SerializeToString())
 
 
 def test_known_ranks() -> None:

@@ -78,6 +78,36 @@ def reference(layer: Layer, arrays: list[Array]) -> list[Array]:
     return [y, *last.values()]
 
 
+def rounded(layer: Layer, arrays: list[Array]) -> list[Array]:
+    """The results of an LSTM with the operand scale, whose states are rounded to 8 bits, those of all sequences in one
+    scale; what a value in the middle between two steps becomes is a matter of its last bit."""
+    x, weights, *others = (array.astype(np.float64) for array in arrays)
+    given = dict(zip(layer.operands, others, strict=True))
+    steps, count, batch, wide = x.shape
+    y = np.zeros((steps, count, batch, wide // 4))
+    last = {name: given.get(name, np.zeros((count, batch, wide // 4))).copy() for name in "hc"}
+    lengths = given.get("lengths", np.full(batch, steps))
+    nothing = np.zeros_like(weights[0])
+    for d in range(count):
+        for t in range(steps)[:: -1 if layer.backwards[d] else 1]:
+            shown = np.where((t <= lengths)[:, None], last["h"][d], 0)
+            low, high = min(shown.min(), 0), max(shown.max(), 0)
+            scale = (high - low) / 255 or 1.0
+            zero = np.rint(-low / scale)
+            whole = np.clip(np.rint(shown / scale) + zero, 0, 255) - zero
+            sums = x[t, d] + whole @ weights[d].T * (scale * given["scale"][d])
+            for b in range(batch):
+                if t < lengths[b]:
+                    state = {name: last[name][d, b] for name in "hc"}
+                    state = _step(layer, d, sums[b], nothing, state, given)
+                    y[t, d, b] = state["h"]
+                    for name in "hc":
+                        last[name][d, b] = state[name]
+        for name in "hc":
+            last[name][d, lengths <= 0] = 0
+    return [y, last["h"], last["c"]]
+
+
 def _step(layer: Layer, d: int, x: Array, weights: Array, state: dict[str, Array], given: Any) -> dict[str, Array]:
     def activate(place: int, value: Array) -> Array:
         if layer.clip is not None and place < 2:

@@ -14,7 +14,7 @@ from sardonyx.primitives.layer import Layer
 from sardonyx.primitives.recurrent import recurrent
 from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support import require
-from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference
+from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference, rounded
 from tests.webgpu.traced import evaluate, launches
 
 ONE, TWO = (False,), (False, True)
@@ -129,9 +129,30 @@ def test_what_it_cannot_do_is_a_loop() -> None:
     def function(inputs: Array, scale: Array, weights: Array) -> list[Array]:
         return recurrent(layer, inputs, weights, {"scale": scale})
 
-    results, plan = evaluate(function, arrays[0], arrays[2], weights=[arrays[1]])
+    results, plan = evaluate(function, arrays[0], arrays[2], weights=[arrays[1]], opened=[(0, 2)])
     assert "recur" not in launches(plan)
     assert results[0].shape == (3, 1, 2, 4)
+
+
+def check_rounded(layer: Layer, steps: int, batch: int, hidden: int, seed: int = 0) -> None:
+    arrays = operands(layer, steps, batch, hidden, seed)
+    for one, other in zip(found(layer, arrays, [(0, 0)]), rounded(layer, arrays), strict=True):
+        assert_allclose(one, other, 0, 2e-2)
+        assert np.mean(np.abs(one - other) > 1e-5) < 0.2
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("batch", "hidden"), [(1, 1), (1, 66), (1, 300), (2, 130), (3, 8), (4, 5)])
+def test_states_of_8_bits(batch: int, hidden: int, seed: int) -> None:
+    check_rounded(layer_of("lstm", TWO, operands=("lengths", "scale")), 4, batch, hidden, seed)
+    check_rounded(layer_of("lstm", (True,), operands=("lengths", "h", "scale")), 3, batch, hidden, seed)
+    check_rounded(layer_of("lstm", (True,), operands=("h", "c", "scale"), clip=0.9), 3, batch, hidden, seed)
+
+
+def test_states_of_8_bits_in_several_dispatches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WebGpuDevice, "most_trips", 70)
+    check_rounded(layer_of("lstm", TWO, operands=("peephole", "scale")), 23, 3, 5)
+    check_rounded(layer_of("lstm", TWO, operands=("lengths", "h", "scale")), 9, 4, 5)
 
 
 @pytest.mark.parametrize(("batch", "hidden"), [(1, 600), (9, 300), (1, 1100)])

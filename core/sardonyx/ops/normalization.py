@@ -9,6 +9,7 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.model.ir import Node, Value
+from sardonyx.model.ir.build import attribute
 from sardonyx.ops.arithmetic import number_like
 from sardonyx.ops.lift import constant_array, to_input, unset, without
 from sardonyx.ops.operator import Operator, Rewriter, sample
@@ -207,10 +208,22 @@ class LpNormalization(Operator):
     samples = [sample((2, 3, 4)), sample((2, 3), axis=0, p=1), sample(np.array([[0, 0], [3, 4]], np.float32))]
 
 
+def _axes_of_normalization(node: Node, make: Rewriter) -> list[Value] | None:
+    """What normalises across channels has all axes of an image; what leaves the variance is x - mean."""
+    across, variance = (node.attributes.pop(name, None) for name in ("across_channels", "normalize_variance"))
+    axes = [0, 1, 2, 3] if across is not None and across.value else [0, 2, 3]
+    if variance is None or variance.value:
+        node.attributes["axes"] = attribute("axes", axes)
+        return None
+    return make.emit("Sub", node.inputs[0], *make.emit("ReduceMean", node.inputs[0], make.constant(axes)))
+
+
 class MeanVarianceNormalization(Operator, since=9):
     """(x - mean) / (deviation + 1e-9) along axes."""
 
     axes: tuple[int, ...] = (0, 2, 3)
+
+    upgrades = {9: _axes_of_normalization}
 
     def expand(self, x: Array) -> Array:
         wide = p.widen(x)

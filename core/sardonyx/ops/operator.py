@@ -149,6 +149,9 @@ class Operator:
 
     expand: Callable[..., Array | Sequence[Any]]
 
+    is_standard: ClassVar[bool] = False
+    """Whether ONNX says what attributes there are: an operator of its own domain that is declared here."""
+
     def __init_subclass__(cls, *, since: int = 1, domain: str = "", name: str = "", abstract: bool = False) -> None:
         annotations: dict[str, Any] = {}
         for base in cls.__mro__[-2::-1]:
@@ -158,6 +161,7 @@ class Operator:
         cls.attributes = {attr: getattr(cls, attr, None) for attr in own}
         cls.required = frozenset(attr for attr in own if not hasattr(cls, attr))
         cls.since, cls.domain = since, domain
+        cls.is_standard = not domain and cls.__module__.startswith("sardonyx.ops.")
         if not abstract:
             REGISTRY[domain, name or cls.__name__] = cls
 
@@ -174,11 +178,14 @@ class Operator:
 
     @classmethod
     def check(cls, node: Node) -> None:
-        """Raises InvalidGraph where an attribute of a node is of another kind than the operator's, or the operator was
-        for operator sets before the node's alone."""
+        """Raises InvalidGraph where an attribute of a node is of another kind than the operator's, or none of ONNX's,
+        or the operator was for operator sets before the node's alone."""
         if not hasattr(cls, "expand"):
             raise InvalidGraph(f"{node.label}: the operator is no longer part of ONNX in this operator set")
         for name, attribute in node.attributes.items():
+            if name not in cls.attributes and cls.is_standard:
+                why = "the model may be written in an older one than it says"
+                raise InvalidGraph(f"{node.label} has no attribute {name!r} in this operator set; {why}")
             kinds, value = cls.kinds.get(name, ()), attribute.value
             if isinstance(value, bytes) and "string" in kinds:
                 raise InvalidGraph(f"{node.label}: the attribute {name!r} is no UTF-8")

@@ -46,7 +46,10 @@ class _Steps:
         places = [slice(end - count, end) for count, end in zip(self.groups, accumulate(self.groups), strict=True)]
         self.weights = [weights[:, k.start * hidden : k.stop * hidden].swapaxes(1, 2) for k in places]
         wide = x.reshape(*x.shape[:3], sum(self.groups), hidden).swapaxes(2, 3)
-        parts = [product.reshape(directions, batch, -1, hidden).swapaxes(1, 2) for product in self.products]
+        parts = [
+            product.reshape(directions, batch, count, hidden).swapaxes(1, 2)
+            for product, count in zip(self.products, self.groups, strict=True)
+        ]
         self.sums = [
             [list(zip(part, line, self.gates[k].swapaxes(0, 1), strict=True)) for line in self._in_order(wide[:, :, k])]
             for part, k in zip(parts, places, strict=True)
@@ -187,8 +190,8 @@ class _Lstm(_Steps):
 
 def _rounded(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`recurrent_loop.rounded` of a state [directions, batch, hidden]."""
-    low = np.minimum(h.min((1, 2), keepdims=True), 0)
-    high = np.maximum(h.max((1, 2), keepdims=True), 0)
+    low = h.min((1, 2), keepdims=True, initial=0)
+    high = h.max((1, 2), keepdims=True, initial=0)
     scale = np.maximum((high - low) / 255, np.finfo(np.float32).tiny)
     zero = np.rint(-low / scale)
     return np.minimum(np.maximum(np.rint(h / scale), -zero), 255 - zero), scale

@@ -20,24 +20,33 @@ MOST_READ = 1 << 20
 """Weights that all workgroups read in a step. Where there are more, products over the whole device are faster, although
 each step is some dispatches then."""
 MOST_BUFFERS = 8
+MOST_ROUNDED = 896
+"""The most units of all sequences whose states a workgroup rounds."""
 
 
 def takes(equation: Equation) -> bool:
-    """Whether the routine can do it, and well: float32, a known number of units, no rounded states."""
+    """Whether the routine can do it, and well: float32, and a known number of units. States that are rounded are those
+    of so many sequences as one workgroup has, for all of them have one scale."""
     layer = Layer(**equation.params)
     inputs, weights, *_ = equation.inputs
     count, hidden = weights.shape[0], weights.shape[2]
     if inputs.dtype is not dtypes.float32 or not isinstance(hidden, int) or not isinstance(count, int):
         return False
     buffers = len(equation.inputs) + len(equation.outputs)
-    if not 0 < hidden <= LARGEST or "scale" in layer.operands or buffers > MOST_BUFFERS:
+    if not 0 < hidden <= LARGEST or buffers > MOST_BUFFERS:
         return False
-    batch = hint(inputs.shape[2])
-    return -(-batch // _together(hidden, batch)) * hidden * hidden * GATES[layer.cell] < MOST_READ
+    known, batch = inputs.shape[2], hint(inputs.shape[2])
+    if "scale" in layer.operands and not (
+        isinstance(known, int) and 0 < known <= ROWS and known * hidden <= MOST_ROUNDED
+    ):
+        return False
+    return -(-batch // _together(layer, hidden, batch)) * hidden * hidden * GATES[layer.cell] < MOST_READ
 
 
-def _together(hidden: int, batch: int) -> int:
+def _together(layer: Layer, hidden: int, batch: int) -> int:
     """How many sequences a workgroup takes."""
+    if "scale" in layer.operands:
+        return batch
     most = max(1, min(ROWS, LARGEST // hidden, batch // 2))
     return 1 << (most.bit_length() - 1)
 
@@ -65,7 +74,7 @@ def recur(rewriter: Rewriter, equation: Equation) -> bool:
     order = [0, 2, 1, 3]
     shape = tuple(rows.shape[axis] for axis in order)
     types = [(rows.dtype, shape), *((array.dtype, array.shape) for array in last)]
-    together = _together(hidden, hint(inputs.shape[2]))
+    together = _together(layer, hidden, hint(inputs.shape[2]))
     params = {**equation.params, "operands": tuple(used), "hidden": hidden, "rows": together}
     (states, *_) = rewriter.trace.append(own.RECUR, (inputs, packed(layer, weights), *used.values()), params, types)
     assert states.equation is not None

@@ -1,13 +1,18 @@
 // All steps of a recurrent layer: a workgroup of $THREADS threads takes $ROWS sequences in one direction, a thread some units.
 // What the inputs give to gates is [steps, directions, batch, gates * $H].
 
-// For each sequence the state before a step, that after it, and what a reset leaves of it.
+// For each sequence the state before a step, that after it, and what a reset leaves of it, or rounding.
 var<workgroup> hidden: array<f32, $SLOTS>;
 #if LSTM
 var<workgroup> cell: array<f32, $ALL>;
 #end
 #if GATED
 var<workgroup> update: array<f32, $ALL>;
+#end
+#if ROUNDED
+// The least and the largest of the units that each thread has, and what a state's integers are multiplied by.
+var<workgroup> extremes: array<vec2f, $BUSY>;
+var<private> scale: f32;
 #end
 
 #if GATED
@@ -49,9 +54,21 @@ fn advance(s: i32, direction: i32, u: i32, old: i32, next: i32, row: i32, y: i32
     let after = fresh + z * (before - fresh);
     #end
     #if LSTM
-    var i = load_a(x) + sum.x;
-    var o = load_a(x + $H * $STEP) + sum.y;
-    var f = load_a(x + 2 * $H * $STEP) + sum.z;
+    #if ROUNDED
+    #for j in 4
+    #if COLUMNS
+    let scale$j = load_$SCALE(at_$SCALE(direction, $j * $H + u));
+    #else
+    let scale$j = load_$SCALE(at_$SCALE(direction, 0));
+    #end
+    #end
+    let part = sum * (scale * vec4f(scale0, scale1, scale2, scale3));
+    #else
+    let part = sum;
+    #end
+    var i = load_a(x) + part.x;
+    var o = load_a(x + $H * $STEP) + part.y;
+    var f = load_a(x + 2 * $H * $STEP) + part.z;
     let c = cell[s * $H + u];
     #if PEEPHOLES
     i += load_$PEEPHOLE(at_$PEEPHOLE(direction, u)) * c;
@@ -63,7 +80,7 @@ fn advance(s: i32, direction: i32, u: i32, old: i32, next: i32, row: i32, y: i32
     #else
     let forget = first(direction, f);
     #end
-    let fresh = forget * c + into * second(direction, load_a(x + 3 * $H * $STEP) + sum.w);
+    let fresh = forget * c + into * second(direction, load_a(x + 3 * $H * $STEP) + part.w);
     #if PEEPHOLES
     o += load_$PEEPHOLE(at_$PEEPHOLE(direction, $H + u)) * fresh;
     #end
@@ -98,7 +115,7 @@ fn unit(direction: i32, down: i32, thread: i32) {
             #if LSTM
             c$s = made_2(place$s + u);
             #end
-        #if LENGTHS
+        #if LENGTHS and not ROUNDED
         } else if (length$s > 0) {
         #else
         } else {
@@ -126,10 +143,43 @@ fn unit(direction: i32, down: i32, thread: i32) {
         let x$s = at_a(t, direction, sequence$s, 0);
         let y$s = ((t * $BATCH + sequence$s) * $DIRECTIONS + direction) * $H;
         #end
+        #if ROUNDED
+        var low = 0.0;
+        var high = 0.0;
+        for (var u = thread; u < $H; u += $THREADS) {
+            #for s in ROWS
+            #if LENGTHS
+            let shown$s = select(0.0, hidden[old$s + u], t <= length$s);
+            #else
+            let shown$s = hidden[old$s + u];
+            #end
+            hidden[$(s * SLOT + 2 * H) + u] = shown$s;
+            low = min(low, shown$s);
+            high = max(high, shown$s);
+            #end
+        }
+        if (thread < $BUSY) {
+            extremes[thread] = vec2f(low, high);
+        }
+        workgroupBarrier();
+        for (var k = 0; k < $BUSY; k++) {
+            low = min(low, extremes[k].x);
+            high = max(high, extremes[k].y);
+        }
+        scale = max((high - low) / 255.0, $TINY);
+        let zero = round(-low / scale);
+        for (var u = thread; u < $H; u += $THREADS) {
+            #for s in ROWS
+            let whole$s = round(hidden[$(s * SLOT + 2 * H) + u] / scale) + zero;
+            hidden[$(s * SLOT + 2 * H) + u] = clamp(whole$s, 0.0, 255.0) - zero;
+            #end
+        }
+        workgroupBarrier();
+        #end
         #for p in PHASES
         for (var group = thread; group < $(groups[p]); group += $(taken[p] * THREADS)) {
             #for s in ROWS
-            #if p == 0
+            #if p == 0 and not ROUNDED
             let from$s = old$s;
             #else
             let from$s = $(s * SLOT + 2 * H);
@@ -181,6 +231,13 @@ fn unit(direction: i32, down: i32, thread: i32) {
     }
     for (var u = thread; u < $H; u += $THREADS) {
         #for s in ROWS
+        #if LENGTHS and ROUNDED
+        // What a sequence without steps begins with has a part in the scale until the last step.
+        if (length$s <= 0 && $FIRST + count >= $STEPS) {
+            hidden[$s * $SLOT + (count & 1) * $H + u] = 0.0;
+            cell[$s * $H + u] = 0.0;
+        }
+        #end
         put_1(place$s + u, hidden[$s * $SLOT + (count & 1) * $H + u]);
         #if LSTM
         put_2(place$s + u, cell[$s * $H + u]);

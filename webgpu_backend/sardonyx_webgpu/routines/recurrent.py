@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sardonyx.code.kernel import Routine
 from sardonyx.code.program import Value, const
 from sardonyx.code.program import call as call_
@@ -43,12 +45,16 @@ def recur(routine: Routine) -> Code:
     a_step = rounds * (hidden // 4 + hidden % 4 + 3) + len(groups) + 1
     trips = call("add", call("mul", frame.taken, constant(a_step)), constant(2 * (-(-hidden // threads)) + 4))
     gated = len(phases) > 1
-    slots = 3 if gated else 2
+    rounded = "scale" in layer.operands
+    slots = 3 if gated or rounded else 2
     whole = hidden // 4 * 4
-    names = {"h": "HIDDEN", "c": "CELL", "bias": "BIAS", "peephole": "PEEPHOLE", "lengths": "LENGTH"}
+    names = {"h": "HIDDEN", "c": "CELL", "bias": "BIAS", "peephole": "PEEPHOLE", "lengths": "LENGTH", "scale": "SCALE"}
     values: dict[str, Any] = {names[name]: "abcdefgh"[k] for k, name in enumerate(layer.operands, 2)}
     values |= {"STARTH": "HIDDEN" in values, "STARTC": "CELL" in values, "BIASED": "BIAS" in values}
     values |= {"PEEPHOLES": "PEEPHOLE" in values, "LENGTHS": "LENGTH" in values}
+    values |= {"ROUNDED": rounded, "TINY": float(np.finfo(np.float32).tiny), "BUSY": min(threads, hidden)}
+    if rounded:  # one scale of a direction's weights, or one for each column
+        values["COLUMNS"] = routine.inputs[2 + layer.operands.index("scale")][1] != 1
     values |= {"RNN": layer.cell == "rnn", "LSTM": layer.cell == "lstm", "GATED": gated, "COUPLED": layer.input_forget}
     values |= {"LINEAR": layer.cell == "gru" and layer.linear_before_reset}
     values |= {"PHASES": len(phases), "units": [phase.units for phase in phases], "groups": groups, "taken": fours}

@@ -9,12 +9,19 @@ from sardonyx.errors import Fail, InvalidGraph, SardonyxError
 from sardonyx.model.ir import Node
 
 _STANDARD = ("", "ai.onnx", "ai.onnx.ml")
+_OF_ONE_MACHINE = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
+"""onnxruntime's domains for layouts of one processor, or of one provider: their tensors mean nothing elsewhere."""
 
 
 def unknown(node: Node, imports: Collection[str] | None = None) -> SardonyxError:
     """The error for a node whose operator nobody declared: as in onnxruntime Fail, but InvalidGraph where the domain is
     ONNX's own, or is not among the imports, if these are given."""
     domain = node.domain or "ai.onnx"
+    if domain in _OF_ONE_MACHINE:
+        return Fail(
+            f"{node.label}: onnxruntime saved this model in the layout of one machine; save it there again "
+            "with graph_optimization_level = ORT_ENABLE_EXTENDED, or take the model that it was made from"
+        )
     message = f"{node.label}: no operator {node.op_type!r} is known in domain {domain!r}; {suggestion(node)}"
     is_imported = imports is None or node.domain in imports
     return InvalidGraph(message) if node.domain in _STANDARD or not is_imported else Fail(message)

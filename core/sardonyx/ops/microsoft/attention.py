@@ -10,6 +10,7 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.ops.attention import attend, every, heads_first, heads_merged, window
+from sardonyx.ops.microsoft.quantized_cache import QuantizedCache
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.rotary import rotate, split_heads
 from sardonyx.primitives.array import Array
@@ -303,11 +304,14 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
     `seqlens_k` is one less than the number of keys of each entry of the batch, `total_sequence_length` the largest
     such number. The cache keeps its size if it has room for all keys, otherwise it grows to hold them. The keys of an
     entry are the first of its cache. Where that stays on the device (`InferenceSession.caches`) and tokens follow in
-    a batch, they are the last, so that all entries have their new ones at the same place.
+    a batch, they are the last, so that all entries have their new ones at the same place. Where the cache is quantized,
+    new keys and values are rounded before they are attended to.
     """
 
     causal: int = 1
     do_rotary: int = 0
+    k_quant_type: str = "NONE"
+    kv_cache_bit_width: int = 0
     kv_num_heads: int
     local_window_size: int = -1
     num_heads: int
@@ -317,6 +321,7 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
     sliding_window_cache: int = 0
     smooth_softmax: int = 0
     softcap: float = 0.0
+    v_quant_type: str = "NONE"
 
     def expand(
         self,
@@ -337,7 +342,11 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
         q_norm: Array | None = None,
         k_norm: Array | None = None,
     ) -> Sequence[Array]:
-        refuse(sliding_window_cache=self.sliding_window_cache, k_scale=k_scale, v_scale=v_scale)
+        refuse(sliding_window_cache=self.sliding_window_cache)
+        keys = QuantizedCache("k", self.k_quant_type, self.kv_cache_bit_width, k_scale)
+        values = QuantizedCache("v", self.v_quant_type, self.kv_cache_bit_width, v_scale)
+        keys.check(past_key)
+        values.check(past_value)
         refuse(q_norm_weight=q_norm, k_norm_weight=k_norm)
         q, k, v = self._heads(query, key, value)
         batch, _, length, _ = q.shape
@@ -362,8 +371,9 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
                 positions = _part(_part(positions, 0, 0, 1), 1, 0, 1) + p.iota((1, length), 1, positions.dtype)
             cos, sin = (angles(table, own, length, positions) for table in (cos, sin))
             q, k = (rotate(x, cos, sin, bool(self.rotary_interleaved)) for x in (q, k))
-        k, present_key = _extended(past_key, k, place, total)
-        v, present_value = _extended(past_value, v, place, total)
+        held_keys, present_key = _extended(past_key, keys.write(k), place, total)
+        held_values, present_value = _extended(past_value, values.write(v), place, total)
+        k, v = keys.read(held_keys, q), values.read(held_values, q)
         causal = place if self.causal and not isinstance(place, Array) else None
         behind = bool(self.causal) and causal is None
         conditions = window(length, total, place, behind, max(self.local_window_size, 0) - 1)
@@ -414,9 +424,9 @@ def _extended(past: Array | None, new: Array, start: Size | Array, total: Size) 
         capacity: Size = 0 if past is None else past.shape[2]
         room = capacity if capacity >= total else total
         place = p.iota((1, 1, room, 1), 2, start.dtype)
-        old = p.full((), 0.0, new.dtype)
+        old = p.full((), 0, new.dtype)
         if past is not None:
-            old = p.where(place < start, p.pad(past, [0] * 4, [0, 0, room - capacity, 0]), 0.0)
+            old = p.where(place < start, p.pad(past, [0] * 4, [0, 0, room - capacity, 0]), 0)
         cache = p.where(p.equal(place, start), new, old)
         return _part(cache, 2, 0, total), cache
     if past is None or past.shape[2] == start:

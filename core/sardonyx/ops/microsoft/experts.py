@@ -9,7 +9,7 @@ import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.ops.microsoft.attention import refuse
-from sardonyx.ops.microsoft.nbits import unpack_rows
+from sardonyx.ops.microsoft.packing import unpack_rows
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.primitives.array import Array
 from sardonyx.sizes.symbolic import Size

@@ -6,7 +6,7 @@ import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
-from sardonyx.ops.microsoft.nbits import unpack
+from sardonyx.ops.microsoft.packing import unpack
 from sardonyx.ops.operator import Operator
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant

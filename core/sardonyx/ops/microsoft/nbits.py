@@ -8,40 +8,18 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.ops.indexing import from_front
 from sardonyx.ops.microsoft.attention import refuse
+from sardonyx.ops.microsoft.packing import unpack, unpack_rows
 from sardonyx.ops.operator import Operator
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import Size
 
 MICROSOFT = "com.microsoft"
-WIDTHS = (2, 4, 8)
-
-
-def unpack(x: Array, bits: int) -> Array:
-    """The numbers of `bits` bits in bytes [..., n]: [..., 8 / bits, n], the lowest bits first.
-
-    >>> unpack(constant([0x21, 0xF3], dtypes.uint8), 4).value
-    array([[ 1,  3],
-           [ 2, 15]], dtype=uint8)
-    """
-    if bits not in WIDTHS:
-        raise NotImplementedError(f"{bits} bits are not supported; use 2, 4 or 8")
-    row = p.unsqueeze(x, [x.rank - 1])
-    if bits == 8:
-        return row
-    shifts = constant(np.arange(0, 8, bits)[:, None], dtypes.uint8)
-    return p.shift_right(row, shifts) & ((1 << bits) - 1)
-
-
-def unpack_rows(x: Array, bits: int) -> Array:
-    """The numbers of `bits` bits in bytes, as they follow one another along the last axis."""
-    if bits == 8:
-        return x
-    return p.reshape(p.swap_last(unpack(x, bits)), (*x.shape[:-1], x.shape[-1] * (8 // bits)))
 
 
 class MatMulNBits(Operator, domain=MICROSOFT):
-    """A B' plus bias, where row n of B is stored in blocks along K as (number - zero point) * scale."""
+    """A B' plus bias, where row n of B is stored in blocks along K as (number - zero point) * scale; `group` says for
+    each number of a row to which block it belongs, if they do not follow one another."""
 
     K: int
     N: int
@@ -58,29 +36,65 @@ class MatMulNBits(Operator, domain=MICROSOFT):
         group: Array | None = None,
         bias: Array | None = None,
     ) -> Array:
-        refuse(g_idx=group, weight_prepacked=self.weight_prepacked)
+        refuse(weight_prepacked=self.weight_prepacked)
         if a.shape[-1] != self.K:
             raise ValueError(f"A {p.show(a.shape)} and B of {self.N} rows of {self.K} do not multiply")
-        blocks, pack = -(-self.K // self.block_size), 8 // self.bits
-        a = p.pad(a, [0] * a.rank, [*[0] * (a.rank - 1), blocks * self.block_size - self.K])
-        # The numbers of a byte have an axis of their own, not the last one: no index is divided, and lines are long.
-        split = p.reshape(p.widen(a), (*a.shape[:-1], blocks, self.block_size // pack, pack))
-        contract = [a.rank - 1, a.rank + 1, a.rank], [1, 2, 3]
-        result = p.dot_general(split, self._weights(b, scales, zero_points, blocks), contract)
+        if group is not None and group.size < self.K:
+            raise ValueError(f"g_idx has {group.size} elements; give the block of each of {self.K} numbers of a row")
+        blocks = -(-self.K // self.block_size)
+        parameters = self._parameters(scales, zero_points, blocks)
+        packed = p.reshape(b, (self.N, blocks * self.block_size * self.bits // 8))
+        if group is None:
+            width = self.block_size * self.bits // 8
+            result = self._by_blocks(a, unpack(p.reshape(b, (self.N, blocks, width)), self.bits), *parameters)
+        elif (order := self._order(group.value)) is not None:
+            places = constant(order)
+            rows = p.gather(unpack_rows(packed, self.bits), [places], [1], 1)
+            pack = 8 // self.bits
+            numbers = p.swap_last(p.reshape(rows, (self.N, blocks, self.block_size // pack, pack)))
+            result = self._by_blocks(p.gather(a, [places], [a.rank - 1], a.rank - 1), numbers, *parameters)
+        else:
+            result = self._by_groups(a, unpack_rows(packed, self.bits), p.slice_axis(group, 0, 0, self.K), *parameters)
         return p.cast(result if bias is None else result + p.widen(bias), a.dtype)
 
-    def _weights(self, b: Array, scales: Array, zero_points: Array | None, blocks: int) -> Array:
-        """B as floats of 32 bits or more, [N, blocks, numbers in a byte, bytes]."""
+    def _by_blocks(self, a: Array, numbers: Array, scale: Array, zero: Array | float) -> Array:
+        """The product with numbers [N, blocks, numbers in a byte, bytes]."""
+        _, blocks, pack, width = numbers.shape
+        a = p.pad(a, [0] * a.rank, [*[0] * (a.rank - 1), blocks * self.block_size - self.K])
+        # The numbers of a byte have an axis of their own, not the last one: no index is divided, and lines are long.
+        split = p.reshape(p.widen(a), (*a.shape[:-1], blocks, width, pack))
+        contract = [a.rank - 1, a.rank + 1, a.rank], [1, 2, 3]
+        return p.dot_general(split, (p.cast(numbers, scale.dtype) - zero) * scale, contract)
+
+    def _by_groups(self, a: Array, numbers: Array, group: Array, scale: Array, zero: Array | float) -> Array:
+        """The product with numbers [N, K], each of the block that its group says."""
+
+        def own(x: Array) -> Array:
+            return p.gather(p.reshape(x, x.shape[:2]), [group], [1], 1)
+
+        centred = p.cast(p.slice_axis(numbers, 1, 0, self.K), scale.dtype) - (
+            own(zero) if isinstance(zero, Array) else zero
+        )
+        return p.matmul(p.widen(a), p.transpose(centred * own(scale)))
+
+    def _parameters(self, scales: Array, zero_points: Array | None, blocks: int) -> tuple[Array, Array | float]:
+        """Scales and zero points as floats of 32 bits or more, [N, blocks, 1, 1]."""
         scale = p.widen(p.reshape(scales, (self.N, blocks, 1, 1)))
-        zero: Array | float = float(2 ** (self.bits - 1))
-        if zero_points is not None:
-            if zero_points.dtype is dtypes.uint8:
-                row = -(-blocks * self.bits // 8)
-                rows = unpack_rows(p.reshape(zero_points, (self.N, row)), self.bits)
-                zero_points = p.slice_axis(rows, 1, 0, blocks)
-            zero = p.cast(p.reshape(zero_points, (self.N, blocks, 1, 1)), scale.dtype)
-        numbers = unpack(p.reshape(b, (self.N, blocks, self.block_size * self.bits // 8)), self.bits)
-        return (p.cast(numbers, scale.dtype) - zero) * scale
+        if zero_points is None:
+            return scale, float(2 ** (self.bits - 1))
+        if zero_points.dtype is dtypes.uint8:
+            row = -(-blocks * self.bits // 8)
+            rows = unpack_rows(p.reshape(zero_points, (self.N, row)), self.bits)
+            zero_points = p.slice_axis(rows, 1, 0, blocks)
+        return scale, p.cast(p.reshape(zero_points, (self.N, blocks, 1, 1)), scale.dtype)
+
+    def _order(self, group: np.ndarray | None) -> np.ndarray | None:
+        """The order of a row's numbers in which blocks lie one after the other; None if there is none."""
+        if group is None or self.K % self.block_size:
+            return None
+        order = np.argsort(group[: self.K], kind="stable").astype(np.int64)
+        blocks = np.repeat(np.arange(self.K // self.block_size), self.block_size)
+        return order if np.array_equal(group[order], blocks) else None
 
 
 class GatherBlockQuantized(Operator, domain=MICROSOFT):
