@@ -82,35 +82,58 @@ def check(count: int) -> None:
         debug.warn(f"intra_op_num_threads={count} does not hold for NumPy's BLAS: {extras.missing('threadpoolctl')}")
 
 
-class _OneThread:
-    """Within the block, on whichever threads, BLAS has one thread of its own."""
+class OneThread:
+    """Within the block, on whichever threads, BLAS has one thread of its own.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._before: list[int] = []
+    A signal may keep a block from ending as it should; then it ends with this object.
+    """
+
+    __slots__ = ()
 
     def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._before = [setting.get() for setting in blas()]
-                self._set([1] * len(self._before))
+        with _lock:
+            if not _inside:
+                _before[:] = [setting.get() for setting in blas()]
+            _inside[id(self)] = threading.get_ident()
+            if len(_inside) == 1:
+                _set([1] * len(_before))
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._set(self._before)
+        with _lock:
+            if id(self) in _inside:
+                if len(_inside) == 1:
+                    _set(_before)
+                del _inside[id(self)]
 
-    def _set(self, counts: list[int]) -> None:
-        for setting, before, count in zip(blas(), self._before, counts, strict=True):
-            if before != 1:
-                setting.set(count)
+    def __del__(self) -> None:
+        if id(self) in _inside:
+            self.__exit__()
 
 
-one_thread = _OneThread()
-"""A context for runs of any number of threads at the same time."""
+_lock = threading.RLock()
+_inside: dict[int, int] = {}
+"""The blocks, and the thread of each."""
+_before: list[int] = []
+
+
+def _set(counts: list[int]) -> None:
+    for setting, before, count in zip(blas(), _before, counts, strict=True):
+        if before != 1:
+            setting.set(count)
+
+
+def _survive() -> None:
+    """In a child process: have no blocks of threads that it does not have."""
+    others = [block for block, thread in _inside.items() if thread != threading.get_ident()]
+    for block in others:
+        del _inside[block]
+    if others and not _inside:
+        _set(_before)
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_survive)
 
 _OPENBLAS = [f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]
 _CORENAME = [f"{prefix}openblas_get_corename{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]

@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import count
 from typing import TypeAlias
 
-from sardonyx.common.crew import Crew
+from sardonyx.common.crew import Claim, Crew
 from sardonyx.common.termination import poll
 from sardonyx.numpy_backend.division import Access, Bound, Cut, Division, Run
 from sardonyx.numpy_backend.room import Room
@@ -34,7 +34,7 @@ class Team:
     def __init__(self, crew: Crew) -> None:
         self.crew = crew
         self.rooms = [Room() for _ in range(crew.size)]
-        self.is_busy = threading.Lock()
+        self.turn = Claim()
 
 
 def stages(launches: Sequence[Bound], seconds: Sequence[float], rooms: Sequence[Room]) -> list[list[Part]]:

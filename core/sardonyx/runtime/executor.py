@@ -420,7 +420,7 @@ class Executor:
         frame.bind(number, symbols)
         launches, bound = iter(frame.launches[number]), dict(symbols)
         items = [item for item in self._code.epochs[number].items if not plans.halts(item)]
-        frame.steps[number] = [self._step(frame, item, launches, bound) for item in items]
+        frame.settle(number, symbols, [self._step(frame, item, launches, bound) for item in items])
 
     def _step(
         self, frame: Frame, item: Any, launches: Iterator[Callable[[], None]], symbols: Mapping[str, int]

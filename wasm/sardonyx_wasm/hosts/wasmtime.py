@@ -248,7 +248,7 @@ class WasmtimeModule:
         self._data = 0
         if interface.data_size:
             self._data = host.allocate(interface.data_size, interface.data_align)
-            weakref.finalize(self, host.free, self._data)
+            weakref.finalize(self, host.free, self._data).atexit = False
         self._idle: deque[dict[str, _Entry]] = deque()
 
     def wait(self) -> None:
