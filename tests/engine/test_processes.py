@@ -9,10 +9,13 @@ import sys
 import threading
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+import sardonyx
 from sardonyx.common import threads
 from sardonyx.common.garbage import paused
+from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, WASM
 
 ENDING = """
@@ -89,3 +92,25 @@ def in_child(check: Callable[[], bool]) -> bool:
     if (child := os.fork()) == 0:
         os._exit(not check())
     return os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("provider", [NUMPY, WASM])
+def test_where_the_system_starts_no_thread_one_does_it_all(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    text = "g (float[N, 512] x, float[512, 512] w) => (float[N, 512] y) { a = MatMul (x, w)  y = Tanh (a) }"
+    rng = np.random.default_rng(0)
+    fed = {"x": rng.random((300, 512), np.float32) / 512, "w": rng.random((512, 512), np.float32)}
+    sardonyx.InferenceSession(model(text), providers=[provider]).run(None, fed)
+    options = sardonyx.SessionOptions()
+    options.intra_op_num_threads = 13  # so that no other test has started them
+    monkeypatch.setenv("SARDONYX_CACHE", "0")
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert not threads.can_start(1)
+    session = sardonyx.InferenceSession(model(text.replace("Tanh", "Sin")), options, providers=[provider])
+    with pytest.warns(RuntimeWarning, match="runs have 1 of 13 threads: can't start new thread"):
+        found = [session.run(None, fed)[0]]
+    found += [session.run(None, fed)[0] for _ in range(4)]
+    for each in found:
+        np.testing.assert_allclose(each, np.sin(fed["x"].astype(float) @ fed["w"].astype(float)), rtol=1e-4)

@@ -12,6 +12,7 @@ import importlib.util
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -25,11 +26,49 @@ shared = 0
 """How many threads sessions without threads of their own use; 0 for as many as there are cores."""
 
 
+PATIENCE = 100
+"""Milliseconds in which the system should have forgotten threads that ended."""
+
+
 def cores() -> int:
     """The processors that this process may use, as far as Python can start threads."""
     if sys.platform == "emscripten":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def can_start(count: int) -> bool:
+    """Whether the system lets this process have so many more threads, which a limit of a user or container forbids.
+
+    >>> can_start(1)
+    True
+    """
+    before, over = _tasks(), threading.Event()
+    probes = [threading.Thread(target=over.wait, daemon=True) for _ in range(count)]
+    begun = []
+    try:
+        for probe in probes:
+            probe.start()
+            begun.append(probe)
+    except RuntimeError:
+        return False
+    finally:
+        over.set()
+        for probe in begun:
+            probe.join()
+        for _ in range(PATIENCE):  # the system counts a thread for some time after it has ended
+            if _tasks() <= before:
+                break
+            time.sleep(1e-3)
+    return True
+
+
+def _tasks() -> int:
+    """The threads of this process that the system counts; 0 where it does not tell."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return 0
 
 
 def number(provider: str, options: Mapping[str, str]) -> int:
