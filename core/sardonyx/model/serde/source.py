@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import sys
 from collections.abc import Collection, Mapping
 
+from sardonyx.common.mapped import map_file
 from sardonyx.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile
 from sardonyx.model.serde.wire import BytesLike
 
@@ -58,7 +58,7 @@ def open_file(path: str | os.PathLike[str]) -> BytesLike:
         with open(path, "rb") as file:
             if sys.platform != "emscripten":  # there a mapping is a copy
                 try:
-                    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                    return map_file(file, path)
                 except (ValueError, OSError):  # an empty file, or one that cannot be mapped
                     pass
             return file.read()
