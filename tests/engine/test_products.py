@@ -113,10 +113,12 @@ def test_a_blas_that_tells_nothing_keeps_its_threads(monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(session.run(None, ones(2, 8))[0], np.full((2, 8), 8))
 
 
-@pytest.mark.parametrize("count", ["two", "-1", "1.5", ""])
+@pytest.mark.parametrize("count", ["two", "-1", "1.5", "", "5000"])
 def test_what_is_no_number_of_threads(count: str) -> None:
     with pytest.raises(EPFail, match=f"NumpyExecutionProvider: intra_op_num_threads='{count}' .*; use 1, 2, ... or 0"):
         threads.number(NUMPY, {"intra_op_num_threads": count})
+    with pytest.raises(EPFail, match="is more than"):  # Python refuses to read so many digits
+        threads.number(NUMPY, {"intra_op_num_threads": "9" * 5000})
 
 
 def by_columns(x: np.ndarray) -> np.ndarray:

@@ -26,6 +26,10 @@ shared = 0
 """How many threads sessions without threads of their own use; 0 for as many as there are cores."""
 
 
+MOST = 256
+"""The most threads of a session, unless there are more cores: each has a megabyte of its own."""
+DIGITS = 9
+"""What a number of threads has at most: Python refuses to read thousands."""
 PATIENCE = 100
 """Milliseconds in which the system should have forgotten threads that ended."""
 
@@ -72,10 +76,13 @@ def _tasks() -> int:
 
 
 def number(provider: str, options: Mapping[str, str]) -> int:
-    """The threads that a provider's option `intra_op_num_threads` asks for; EPFail where that is no number."""
+    """The threads that a provider's option `intra_op_num_threads` asks for; EPFail where that is none, or too large."""
     text = options.get("intra_op_num_threads", "0")
     if not text.isdecimal():
         raise EPFail(f"{provider}: intra_op_num_threads='{text}' is no number; use 1, 2, ... or 0 for all cores")
+    most = max(MOST, cores())
+    if len(text) > DIGITS or int(text) > most:
+        raise EPFail(f"{provider}: intra_op_num_threads='{text}' is more than {most}; use 1, 2, ... or 0 for all cores")
     return int(text) or cores()
 
 
