@@ -43,7 +43,7 @@ def differing() -> list[tuple[str, int, int, int, int]]:
 
 def main() -> None:
     """Print the name of the code, and what differs."""
-    with threads.one_thread:
+    with threads.OneThread():
         print(threads.corename(), differing())
 
 

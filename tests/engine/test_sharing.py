@@ -159,9 +159,9 @@ def test_who_finds_the_team_busy_works_alone(eager: list[int], monkeypatch: pyte
     walks: list[int] = []
     monkeypatch.setattr(executable, "Walk", lambda made: walks.append(1) or Walk(made))
     team = numpy_backend._device(2).team  # type: ignore[attr-defined]
-    with team.is_busy:
-        np.testing.assert_array_equal(shared.run(None, fed)[0], expected[0])
-        assert not walks
+    (found,) = team.turn.run(lambda: shared.run(None, fed), list)
+    np.testing.assert_array_equal(found, expected[0])
+    assert not walks
     np.testing.assert_array_equal(shared.run(None, fed)[0], expected[0])
     assert walks
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sardonyx.code.kernel import Routine
-from sardonyx.common.threads import one_thread
+from sardonyx.common.threads import OneThread
 from sardonyx.compiler.legalization.filtering import filters
 from sardonyx_wasm.device import blas, calls, heights
 
@@ -47,7 +47,7 @@ def result(
     memory = Memory(a, stored, np.full(shape, np.nan, np.float32))
     code = routine(primitive, [a.shape, stored.shape, shape], **attributes)
     call = calls.Call(blas.product(code, memory.addresses, ()), memory.array, threads)
-    with one_thread:
+    with OneThread():
         for number in range(len(call.parts)):
             call.do(number, number % threads)
     return memory.array(memory.addresses[2], shape)

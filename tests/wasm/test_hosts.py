@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sardonyx.common import cache
+from sardonyx.common import cache, threads
 from sardonyx.errors import EngineError
 from sardonyx_wasm import hosts
 from sardonyx_wasm.assembler import Module, f32, f32x4, f64, i32, i64, op, v128
@@ -478,3 +478,24 @@ def test_a_process_of_few_addresses_does_without() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == "['CPUExecutionProvider', 'NumpyExecutionProvider']\n"
     assert "needs 5.0 GiB of addresses, which this process may not have: raise its limit (ulimit -v)" in done.stderr
+
+
+def test_the_compiler_has_the_threads_that_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library ends the process where the system refuses one that it wants."""
+    counts: list[str | None] = []
+
+    def accepts(self: WasmtimeHost, feature: str) -> bool:
+        counts.append(os.environ.get("RAYON_NUM_THREADS"))
+        return True
+
+    monkeypatch.setattr(WasmtimeHost, "_accepts", accepts)
+    monkeypatch.setattr(threads, "cores", lambda: 2)
+    for most, count in [(2, None), (1, "1")]:
+        monkeypatch.setattr(threads, "can_start", lambda number, most=most: number <= most)
+        counts.clear()
+        WasmtimeHost()
+        assert set(counts) == {count}
+    assert "RAYON_NUM_THREADS" not in os.environ
+    monkeypatch.setattr(threads, "can_start", lambda number: False)
+    with pytest.raises(EngineError, match=r"needs a thread, and the system starts none: raise the limit \(ulimit -u"):
+        WasmtimeHost()

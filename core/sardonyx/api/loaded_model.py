@@ -88,6 +88,7 @@ class LoadedModel:
     ) -> Plan:
         """A plan for calls like this one, which later sessions find beside the `earlier` ones."""
         start = time.perf_counter()
+        self._source.check()
         plan = self._preparation().plan(fed, feeds, hints, arguments)
         self._tell(plan)
         self._remember([plan, *earlier] if fed == NOTHING and not plan.is_beginning else [])
@@ -99,6 +100,8 @@ class LoadedModel:
         if self.is_covered:
             return []
         self.is_covered = True
+        if self._source.is_changed():
+            return []
         found = self._preparation().cover(plans, feeds, before)
         for plan in found:
             self._tell(plan)

@@ -8,37 +8,95 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 import numpy as np
 
-Task: TypeAlias = tuple[Callable[[int, int], Any], deque[int], int, "Outcomes"]
+from sardonyx.common import debug
+
+T = TypeVar("T")
+
 LATE = 1e-3
 """The most seconds that a thread finishes after the caller, if it had a processor all the time."""
 ALONE = 20
 """After a wait of t seconds for late threads, callers work alone for ALONE * t seconds."""
 
 
-class Outcomes:
-    """How the shares of a call ended that other threads did."""
+class Claim:
+    """What one caller at a time may have, in each process: a child does not wait for threads that it does not have.
+
+    >>> claim = Claim()
+    >>> claim.run(lambda: claim.run(lambda: "inside", lambda: "busy"), lambda: "alone")
+    'busy'
+    """
 
     def __init__(self) -> None:
+        self._holders: dict[int, object] = {}
+
+    def run(self, work: Callable[[], T], otherwise: Callable[[], T]) -> T:
+        """Do the work, or the other one where somebody is at work. Others may come afterwards, even if signals came."""
+        token = object()
+        try:
+            return work() if self._holders.setdefault(os.getpid(), token) is token else otherwise()
+        finally:
+            try:
+                self._leave(token)
+            except BaseException:  # a signal that came before it had
+                self._leave(token)
+                raise
+
+    def _leave(self, token: object) -> None:
+        process = os.getpid()
+        if self._holders.get(process) is token:
+            del self._holders[process]
+
+
+class Shares:
+    """The shares of a call: who does which, and how those ended that other threads did. The first is the caller's."""
+
+    def __init__(self, function: Callable[[int, int], Any], count: int) -> None:
+        self.count = count
+        self._function = function
+        self._owners: dict[int, object] = {}
         self._errors: list[BaseException | None] = []
         self._news: SimpleQueue[None] = SimpleQueue()
 
-    def tell(self, error: BaseException | None) -> None:
-        """A share has ended."""
-        self._errors.append(error)
+    def first(self) -> Any:
+        """Do the caller's share."""
+        return self._function(0, self.count)
+
+    def rest(self) -> None:
+        """Do all that no other thread has begun."""
+        for number in range(1, self.count):
+            if self._owners.setdefault(number, None) is None:
+                self._function(number, self.count)
+
+    def help(self, owner: object) -> None:
+        """Do a share for another owner, if one is left."""
+        number = next((k for k in range(1, self.count) if self._owners.setdefault(k, owner) is owner), 0)
+        if not number:
+            return
+        try:
+            self._function(number, self.count)
+        except BaseException as error:
+            self._errors.append(error)
+        else:
+            self._errors.append(None)
         self._news.put(None)
 
-    def wait(self, count: int) -> BaseException | None:
-        """Wait for so many shares, which work on the caller's arrays, even if a signal comes. Gives an error."""
+    def settle(self) -> BaseException | None:
+        """Let nobody begin a share, and wait for those begun, which work on the caller's arrays. Gives an error.
+
+        A signal does not end the wait. Whoever was told of one before this had begun calls it again.
+        """
+        others = [self._owners.setdefault(number, None) for number in range(1, self.count)]
+        begun = len(others) - others.count(None)
         interrupt: BaseException | None = None
-        while len(self._errors) < count:
+        while len(self._errors) < begun:
             try:
                 self._news.get()
             except BaseException as error:
@@ -56,8 +114,8 @@ class Crew:
         self.size = size
         self._alone_until = 0.0
         self._process = -1
-        self._busy = threading.Lock()
-        self._work: list[SimpleQueue[Task | None]] = []
+        self._calls = Claim()
+        self._work: list[SimpleQueue[Shares | None]] = []
 
     def run(self, function: Callable[[int, int], Any], count: int = 0) -> Any:
         """Call `function(share, shares)` for every share, each on some thread; gives what it returns for share 0.
@@ -79,49 +137,62 @@ class Crew:
 
     def _call(self, function: Callable[[int, int], Any], count: int, is_whole: bool) -> Any:
         """`is_whole` where every share is to be done."""
-        start = perf_counter()
-        if count == 1 or start < self._alone_until or not self._busy.acquire(blocking=False):
+        if count == 1 or perf_counter() < self._alone_until:
             return function(0, 1)
+        return self._calls.run(partial(self._share, function, count, is_whole), partial(function, 0, 1))
+
+    def _share(self, function: Callable[[int, int], Any], count: int, is_whole: bool) -> Any:
+        start = perf_counter()
+        work = self._started()[: count - 1]
+        if not work:
+            return function(0, 1)
+        shares = Shares(function, len(work) + 1)
         try:
-            self._start()
-            shares, outcomes = deque(range(1, count)), Outcomes()
-            for queue in self._work[: count - 1]:
-                queue.put((function, shares, count, outcomes))
-            mine = 0
-            try:
-                result = function(0, count)
-                while is_whole and (share := _next(shares)) is not None:
-                    mine += 1
-                    function(share, count)
-            finally:
-                while _next(shares) is not None:
-                    mine += 1
-                end = perf_counter()
-                failure = outcomes.wait(count - 1 - mine)
-                self._judge(end - start, perf_counter() - end)
+            for queue in work:
+                queue.put(shares)
+            result = shares.first()
+            if is_whole:
+                shares.rest()
+            end = perf_counter()
+            failure = shares.settle()
+            self._judge(end - start, perf_counter() - end)
             if failure is not None:
                 raise failure
             return result
         finally:
-            self._busy.release()
+            try:
+                shares.settle()
+            except BaseException:  # a signal that came before it waited
+                shares.settle()
+                raise
 
     def _judge(self, worked: float, waited: float) -> None:
         """Have callers work alone for a while, if this one waited longer than a share takes."""
         if waited > worked + LATE:
             self._alone_until = perf_counter() + ALONE * waited
 
-    def _start(self) -> None:
-        if self._process == os.getpid():  # threads do not survive a fork
-            return
-        self._process = os.getpid()
-        self._work = [SimpleQueue() for _ in range(self.size - 1)]
-        for number, queue in enumerate(self._work, 1):
-            worker = threading.Thread(target=self._serve, args=(queue,), name=f"sardonyx-{number}", daemon=True)
-            worker.start()
+    def _started(self) -> list[SimpleQueue[Shares | None]]:
+        """What the other threads of this process take their work from: fewer threads where the system refuses some."""
+        if self._process != os.getpid():  # threads do not survive a fork
+            self._work = []
+            refused = ""
+            for number in range(1, self.size):
+                queue: SimpleQueue[Shares | None] = SimpleQueue()
+                worker = threading.Thread(target=self._serve, args=(queue,), name=f"sardonyx-{number}", daemon=True)
+                try:
+                    worker.start()
+                except RuntimeError as error:
+                    refused = f"runs have {number} of {self.size} threads: {error}"
+                    break
+                self._work.append(queue)
+            self._process = os.getpid()
+            if refused:
+                debug.warn(refused, RuntimeWarning)
+        return self._work
 
-    def _serve(self, queue: SimpleQueue[Task | None]) -> None:
+    def _serve(self, queue: SimpleQueue[Shares | None]) -> None:
         with np.errstate(all="ignore"):  # a setting of each thread
-            while _do(queue.get()):  # no name here holds the arrays of a call while the next is waited for
+            while _do(queue.get(), queue):  # no name here holds the arrays of a call while the next is waited for
                 pass
 
     def dismiss(self) -> None:
@@ -131,23 +202,9 @@ class Crew:
         self._work, self._process = [], -1
 
 
-def _do(task: Task | None) -> bool:
-    """Do a share of a task, if one is left; False for None, which ends a thread."""
-    if task is None:
+def _do(shares: Shares | None, owner: object) -> bool:
+    """Do a share of a call, if one is left; False for None, which ends a thread."""
+    if shares is None:
         return False
-    function, shares, count, outcomes = task
-    if (share := _next(shares)) is not None:
-        try:
-            function(share, count)
-        except BaseException as error:
-            outcomes.tell(error)
-        else:
-            outcomes.tell(None)
+    shares.help(owner)
     return True
-
-
-def _next(shares: deque[int]) -> int | None:
-    try:
-        return shares.popleft()
-    except IndexError:
-        return None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_lock = threading.Lock()
-_pauses = 0
-_enabled = False
+_lock = threading.RLock()  # the collector may run within, and what it finds may compile
+_pauses: dict[object, int] = {}
+"""The threads of blocks."""
+_is_off = _enabled = False
+"""Whether a block has turned the collector off, and whether it ran before."""
 
 
 @contextmanager
@@ -26,19 +29,42 @@ def paused() -> Iterator[None]:
     >>> gc.isenabled()
     True
     """
-    global _pauses, _enabled
-    with _lock:
-        if _pauses == 0:
-            _enabled = gc.isenabled()
-            gc.disable()
-        _pauses += 1
+    global _is_off, _enabled
+    block = object()
     try:
+        with _lock:
+            _pauses[block] = threading.get_ident()
+            if not _is_off:
+                _is_off, _enabled = True, gc.isenabled()
+                gc.disable()
         yield
     finally:
         with _lock:
-            _pauses -= 1
-            if _pauses == 0 and _enabled:
-                if gc.get_freeze_count() == 0:
-                    gc.freeze()  # All that was made counts as old now, or the next allocation would search through it.
-                    gc.unfreeze()
-                gc.enable()
+            _pauses.pop(block, None)
+            _resume()
+
+
+def _resume() -> None:
+    """Let the collector run as before, unless a block is left."""
+    global _is_off
+    if _pauses or not _is_off:
+        return
+    if _enabled:
+        if gc.get_freeze_count() == 0:
+            gc.freeze()  # All that was made counts as old now, or the next allocation would search through it.
+            gc.unfreeze()
+        gc.enable()
+    _is_off = False
+
+
+def _survive() -> None:
+    """In a child process: have no blocks of threads that it does not have."""
+    for block, thread in list(_pauses.items()):
+        if thread != threading.get_ident():
+            del _pauses[block]
+    _resume()
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_survive)

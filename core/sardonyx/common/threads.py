@@ -12,6 +12,7 @@ import importlib.util
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -25,6 +26,14 @@ shared = 0
 """How many threads sessions without threads of their own use; 0 for as many as there are cores."""
 
 
+MOST = 256
+"""The most threads of a session, unless there are more cores: each has a megabyte of its own."""
+DIGITS = 9
+"""What a number of threads has at most: Python refuses to read thousands."""
+PATIENCE = 100
+"""Milliseconds in which the system should have forgotten threads that ended."""
+
+
 def cores() -> int:
     """The processors that this process may use, as far as Python can start threads."""
     if sys.platform == "emscripten":
@@ -32,11 +41,48 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def can_start(count: int) -> bool:
+    """Whether the system lets this process have so many more threads, which a limit of a user or container forbids.
+
+    >>> can_start(1)
+    True
+    """
+    before, over = _tasks(), threading.Event()
+    probes = [threading.Thread(target=over.wait, daemon=True) for _ in range(count)]
+    begun = []
+    try:
+        for probe in probes:
+            probe.start()
+            begun.append(probe)
+    except RuntimeError:
+        return False
+    finally:
+        over.set()
+        for probe in begun:
+            probe.join()
+        for _ in range(PATIENCE):  # the system counts a thread for some time after it has ended
+            if _tasks() <= before:
+                break
+            time.sleep(1e-3)
+    return True
+
+
+def _tasks() -> int:
+    """The threads of this process that the system counts; 0 where it does not tell."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return 0
+
+
 def number(provider: str, options: Mapping[str, str]) -> int:
-    """The threads that a provider's option `intra_op_num_threads` asks for; EPFail where that is no number."""
+    """The threads that a provider's option `intra_op_num_threads` asks for; EPFail where that is none, or too large."""
     text = options.get("intra_op_num_threads", "0")
     if not text.isdecimal():
         raise EPFail(f"{provider}: intra_op_num_threads='{text}' is no number; use 1, 2, ... or 0 for all cores")
+    most = max(MOST, cores())
+    if len(text) > DIGITS or int(text) > most:
+        raise EPFail(f"{provider}: intra_op_num_threads='{text}' is more than {most}; use 1, 2, ... or 0 for all cores")
     return int(text) or cores()
 
 
@@ -82,35 +128,58 @@ def check(count: int) -> None:
         debug.warn(f"intra_op_num_threads={count} does not hold for NumPy's BLAS: {extras.missing('threadpoolctl')}")
 
 
-class _OneThread:
-    """Within the block, on whichever threads, BLAS has one thread of its own."""
+class OneThread:
+    """Within the block, on whichever threads, BLAS has one thread of its own.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._before: list[int] = []
+    A signal may keep a block from ending as it should; then it ends with this object.
+    """
+
+    __slots__ = ()
 
     def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._before = [setting.get() for setting in blas()]
-                self._set([1] * len(self._before))
+        with _lock:
+            if not _inside:
+                _before[:] = [setting.get() for setting in blas()]
+            _inside[id(self)] = threading.get_ident()
+            if len(_inside) == 1:
+                _set([1] * len(_before))
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._set(self._before)
+        with _lock:
+            if id(self) in _inside:
+                if len(_inside) == 1:
+                    _set(_before)
+                del _inside[id(self)]
 
-    def _set(self, counts: list[int]) -> None:
-        for setting, before, count in zip(blas(), self._before, counts, strict=True):
-            if before != 1:
-                setting.set(count)
+    def __del__(self) -> None:
+        if id(self) in _inside:
+            self.__exit__()
 
 
-one_thread = _OneThread()
-"""A context for runs of any number of threads at the same time."""
+_lock = threading.RLock()
+_inside: dict[int, int] = {}
+"""The blocks, and the thread of each."""
+_before: list[int] = []
+
+
+def _set(counts: list[int]) -> None:
+    for setting, before, count in zip(blas(), _before, counts, strict=True):
+        if before != 1:
+            setting.set(count)
+
+
+def _survive() -> None:
+    """In a child process: have no blocks of threads that it does not have."""
+    others = [block for block, thread in _inside.items() if thread != threading.get_ident()]
+    for block in others:
+        del _inside[block]
+    if others and not _inside:
+        _set(_before)
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_survive)
 
 _OPENBLAS = [f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]
 _CORENAME = [f"{prefix}openblas_get_corename{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]

@@ -93,17 +93,18 @@ _active = Scoped[Crew]()
 class shared:  # noqa: N801  # a context manager without a generator, since every run enters one
     """Within the block, BLAS has one thread, and a crew shares the large products of this thread."""
 
-    __slots__ = ("_within",)
+    __slots__ = ("_blas", "_within")
 
     def __init__(self, crew: Crew | None) -> None:
+        self._blas = threads.OneThread()
         self._within = _active.within(crew)
 
     def __enter__(self) -> None:
         self._within.__enter__()
-        threads.one_thread.__enter__()
+        self._blas.__enter__()
 
     def __exit__(self, *_: object) -> None:
-        threads.one_thread.__exit__()
+        self._blas.__exit__()
         self._within.__exit__()
 
 

@@ -27,6 +27,8 @@ FIRST = 3
 """Runs in which launches are timed before any is divided."""
 PRODUCTS = frozenset({"dot_general", "conv_general", "attention", "recurrent"})
 """Routines that multiply matrices."""
+FAULTS = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+"""What NumPy raises of arrays. Any other error is that of a signal's handler, whose caller expects it as it is."""
 
 
 class NumpyExecutable(Executable):
@@ -53,7 +55,7 @@ class NumpyExecutable(Executable):
             with np.errstate(all="ignore"):  # what depends on indices alone is computed here
                 for launch, addresses, values in zip(launches, buffers, params, strict=True):
                     calls.append(self.makers[launch.code](addresses, values))
-        except Exception as error:
+        except FAULTS as error:
             raise _failed(launches[len(calls)], error) from error
         multiplies = any(self._multiply[launch.code] for launch in launches)
         if self._team.crew.size > 1 and sum([a.nbytes for line in buffers for a in line]) >= SHARED:
@@ -83,7 +85,7 @@ class _Run:
                 for run in left:
                     poll()
                     run()
-        except Exception as error:
+        except FAULTS as error:
             raise _failed(self._launches[len(self._runs) - length_hint(left) - 1], error) from error
 
 
@@ -106,14 +108,7 @@ class _Shared(_Run):
         else:
             way, begun = self._trial.next(), perf_counter()
             with shared(None):
-                if way and self._team.is_busy.acquire(blocking=False):
-                    try:
-                        self._together()
-                    finally:
-                        self._team.is_busy.release()
-                else:
-                    way = 0
-                    self._do()
+                way = self._team.turn.run(self._together, self._alone) if way else self._alone()
             self._trial.took(way, perf_counter() - begun)
 
     def _watch(self) -> None:
@@ -127,15 +122,20 @@ class _Shared(_Run):
             self._stages = stages(self._calls, seconds, self._team.rooms)
             self._calls = []
 
-    def _together(self) -> None:
+    def _alone(self) -> int:
+        self._do()
+        return 0
+
+    def _together(self) -> int:
         walk = Walk(self._stages)
         try:
             with np.errstate(all="ignore"):
                 self._team.crew.join(walk.share)
-        except Exception as error:
+        except FAULTS as error:
             if walk.failed is None:
                 raise
             raise _failed(self._launches[walk.failed], error) from error
+        return 1
 
 
 def _timed(run: Run, times: list[float]) -> Run:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-
-from sardonyx.common.crew import Crew
+from sardonyx.common.crew import Claim, Crew
 from sardonyx.numpy_backend.room import Room
 
 
@@ -14,4 +12,4 @@ class Team:
     def __init__(self, crew: Crew) -> None:
         self.crew = crew
         self.rooms = [Room() for _ in range(crew.size)]
-        self.is_busy = threading.Lock()
+        self.turn = Claim()

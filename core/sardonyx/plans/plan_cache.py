@@ -18,7 +18,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from sardonyx.common import cache, debug, dtypes, memory
+from sardonyx.common import cache, debug, dtypes, mapped, memory
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.record import fields, record
 from sardonyx.common.strings import StringTable
@@ -131,6 +131,14 @@ class Source:
     def _buffers(self) -> dict[str, BytesLike]:
         own = {} if self._files.model is None else {"": self._files.model}
         return own | self._files.opened
+
+    def check(self) -> None:
+        """Raises Fail where one of the files was written anew since it was opened."""
+        mapped.check(self._buffers().values())
+
+    def is_changed(self) -> bool:
+        """Whether one was."""
+        return mapped.changed(self._buffers().values()) != ""
 
     def forget(self) -> None:
         """Let the system drop the pages of the files; they come back when read."""

@@ -94,6 +94,8 @@ class CompiledGraph:
         arranged (`sardonyx.model.structure`); only plans for that are tried. The last `lent` feeds may be read where
         they lie, and a call for one of the `turns` of a loop may take all that are left, see `Executor.call`.
         """
+        if not self._is_inner:
+            self._weights.check()
         hints = dict(symbols or {})
         planned: dict[str, int] | None = None
         shapes = [feed.shape for feed in feeds]
@@ -225,6 +227,7 @@ class CompiledGraph:
         `is_open`, they may have other sizes that its plan is for. Raises GuardError, OverLimitError or
         StaleStringsError where data or sizes lead to what was not there then: `call` knows what to do.
         """
+        self._weights.check()
         for executor in self.executors[:1]:
             return executor.rerun(feed, table, is_open)
         return None
@@ -235,7 +238,7 @@ class CompiledGraph:
             self.executors.clear()
 
     def _touch(self, executor: Executor) -> None:
-        if self.executors[0] is not executor:
+        if self.executors[:1] != [executor]:  # another thread may have left none
             with self._lock:
                 if executor in self.executors:
                     self.executors.remove(executor)
@@ -424,7 +427,7 @@ class Executor:
         frame.bind(number, symbols)
         launches, bound = iter(frame.launches[number]), dict(symbols)
         items = [item for item in self._code.epochs[number].items if not plans.halts(item)]
-        frame.steps[number] = [self._step(frame, item, launches, bound) for item in items]
+        frame.settle(number, symbols, [self._step(frame, item, launches, bound) for item in items])
 
     def _step(
         self, frame: Frame, item: Any, launches: Iterator[Callable[[], None]], symbols: Mapping[str, int]

@@ -180,12 +180,12 @@ class Frame:
             if isinstance(feed, Handle):
                 own = plan.inputs[number].buffers
                 lent.update((k, feed.address) for k in own if plan.buffers[k].device == feed.device)
-        self._lenders = lenders
         if lent.keys() != self.lent.keys() or not all(_same(lent[k], self.lent[k]) for k in lent):
-            self.lent = lent
-            self.fed = self._fed()
             self.symbols[0] = None
             self._moves[0] += 1
+            self.lent = lent
+            self.fed = self._fed()
+        self._lenders = lenders  # a signal before this has the next run do it all again
 
     def _fed(self) -> list[tuple[int, int, int]]:
         plan = self.code.plan
@@ -193,7 +193,7 @@ class Frame:
         return [(number, k, plan.buffers[k].device) for number, k in places]
 
     def bind(self, number: int, symbols: Mapping[str, int]) -> None:
-        """Lay out and bind an epoch for these sizes: `symbols` then says so."""
+        """Lay out and bind an epoch for these sizes; `settle` says so once all is ready."""
         epoch = self.code.epochs[number]
         for (expression, relation, truth), value in zip(epoch.guards, epoch.check(symbols), strict=True):
             if (value == 0 if relation == "==" else value >= 0) != truth:
@@ -222,9 +222,13 @@ class Frame:
             if not (stays and self._rebind(segment, runs[k], values.array(distinct))):
                 runs[k : k + 1] = [self._bind(segment, [distinct[place] for place in values.places])]
         self._bound[number] = moves
-        self.symbols[number] = dict(symbols)
+
+    def settle(self, number: int, symbols: Mapping[str, int], steps: list[Callable[[], None] | plans.Host]) -> None:
+        """Have an epoch bound for these sizes, with what is done in it: a signal may come at any point before."""
         for later in range(number + 1, len(self.code.epochs)):
             self.symbols[later] = None
+        self.steps[number] = steps
+        self.symbols[number] = dict(symbols)
 
     def _place(self, number: int, rooms: list[int]) -> None:
         """Lay out an epoch for these rooms. A layout that was too small once grows by a quarter more than it must, and

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from sardonyx.common import dtypes, memory
+from sardonyx.common import dtypes, mapped, memory
 from sardonyx.plans import reach
 from sardonyx.plans.epochs import code_of
 from sardonyx.plans.plan import Launch, Plan
@@ -46,7 +47,10 @@ class Weights:
         self.budget = budget
         self._addresses: dict[tuple[Device, str], Address] = {}
         self._shared: set[tuple[Device, str]] = set()
+        self._mapped: set[Any] = set()
+        """The files that constants lie in,"""
         self._copied: list[np.ndarray] = []
+        """and what was copied from files."""
         self._prepared: dict[int, Setup] = {}
         self._lock = threading.Lock()
 
@@ -58,6 +62,8 @@ class Weights:
     def place(self, plan: Plan, devices: Sequence[Device]) -> list[Address | None]:
         """Where the constants of a plan lie, by the numbers of their buffers; runs what is left of its `setup`."""
         with self._lock:
+            if isinstance(plan, Streamed):  # whose weights are read in each run
+                self._mapped.update(memory.owner(array) for array in plan.weights.values())
             self._set_up(plan, devices)
             found = [
                 None if buffer.weight is None or buffer.once else self._address(plan, devices, number)
@@ -66,6 +72,11 @@ class Weights:
             memory.forget(*self._copied)
             self._copied.clear()
             return found
+
+    def check(self) -> None:
+        """Raises Fail where a file that constants are read from was written anew."""
+        if self._mapped:
+            mapped.check(self._mapped)
 
     def held(self) -> int:
         """The bytes of the constants on all devices that are no views of the host's arrays."""
@@ -99,6 +110,7 @@ class Weights:
                 key[0].free(address.chunk)
             self._addresses.clear()
             self._shared.clear()
+            self._mapped.clear()
 
     def sizes(self, device: Device) -> tuple[int, int]:
         """The bytes of all constants on a device, and those among them that are views of the host's arrays."""
@@ -116,9 +128,11 @@ class Weights:
                 nbytes = -(-int(buffer.elements) * dtypes.by_name(buffer.dtype).itemsize // 4) * 4
                 address = Address(device.allocate(nbytes), 0, nbytes)
             else:
+                mapped.check((memory.owner(array),))
                 address = (device.in_place(array) if _is_mapped(plan, number) else None) or device.constant(array)
                 if isinstance(address.chunk, np.ndarray) and np.may_share_memory(address.chunk, array):
                     self._shared.add(key)
+                    self._mapped.add(memory.owner(array))
                 else:
                     self._forget(array)
             self._addresses[key] = address

@@ -21,7 +21,7 @@ from sardonyx.common import cache, memory
 from sardonyx.common.crew import Crew
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.termination import is_governed, poll, stopping
-from sardonyx.common.threads import one_thread
+from sardonyx.common.threads import OneThread
 from sardonyx.common.trial import Trial
 from sardonyx.errors import Fail
 from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, LoopBody, SegmentLaunch, Turn
@@ -333,7 +333,7 @@ class _Walk(_Run):
 
     def _do(self, is_shared: bool) -> None:
         self._words.begin()
-        with one_thread, np.errstate(all="ignore"):
+        with OneThread(), np.errstate(all="ignore"):
             if is_shared:
                 self._device.crew.join(self._share)
             else:

@@ -16,12 +16,15 @@ _UNLIMITED = 0xFFFF_FFFF
 
 
 class Owned:
-    """Something of the library's, deleted when nobody refers to it, at the latest when the interpreter ends."""
+    """Something of the library's, deleted when nobody refers to it.
+
+    What is there when the interpreter ends is left to the system: daemon threads still run code in it.
+    """
 
     def __init__(self, pointer: int | None, delete: Callable[[int], None]) -> None:
         assert pointer, "out of memory"
         self.pointer = pointer
-        weakref.finalize(self, delete, pointer)
+        weakref.finalize(self, delete, pointer).atexit = False
 
 
 class Engine(Owned):

@@ -13,14 +13,14 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from sardonyx.common import cache
+from sardonyx.common import cache, threads
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.errors import EngineError
 
@@ -48,6 +48,9 @@ _library = os.stat(api.path)
 _LIBRARY = f"wasmtime {_library.st_size} {_library.st_mtime_ns} ".encode()
 """What tells this release from others: to look up its version takes longer."""
 
+_COUNT = "RAYON_NUM_THREADS"
+"""How many threads wasmtime compiles with, if not one for each core: it looks once in a process."""
+
 _call_unchecked = api.prepared("wasmtime_func_call_unchecked")
 
 
@@ -67,7 +70,8 @@ class WasmtimeHost:
         self._base = self.memory.base
         self._buffer, self._view = self._see()
         self._allocator = Allocator(_PAGE, maximum * _PAGE, self._grow, self._release)  # address 0 stays unused
-        self.features = frozenset({"threads", *filter(self._accepts, PROBES)})
+        with _as_many_threads_as_there_may_be():
+            self.features = frozenset({"threads", *filter(self._accepts, PROBES)})
 
     def _accepts(self, feature: str) -> bool:
         try:
@@ -165,8 +169,30 @@ class WasmtimeHost:
         return compiled
 
 
+@contextmanager
+def _as_many_threads_as_there_may_be() -> Iterator[None]:
+    """Within the block, which starts the compiler's threads, have one where the system refuses one for each core: the
+    library ends the process otherwise. EngineError where there can be none."""
+    if _COUNT in os.environ or threads.can_start(threads.cores()):
+        yield
+        return
+    if not threads.can_start(1):
+        raise EngineError(
+            "WebAssembly's compiler needs a thread, and the system starts none: raise the limit (ulimit -u, or that of "
+            "the container), or ask for NumpyExecutionProvider"
+        )
+    os.environ[_COUNT] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_COUNT]
+
+
 class Compilation:
-    """Work in a thread of its own: wasmtime compiles without Python's lock while a session goes on being made."""
+    """Work in a thread of its own: wasmtime compiles without Python's lock while a session goes on being made.
+
+    Where the system refuses the thread, who asks for the result does the work.
+    """
 
     def __init__(self, work: Callable[[], Code]) -> None:
         self._work = work
@@ -174,7 +200,11 @@ class Compilation:
         self._is_new = True
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._do, name="sardonyx compiles")
-        self._thread.start()
+        self._has_begun = True
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._has_begun = False
         _compilations.add(self)
 
     def _do(self) -> None:
@@ -191,7 +221,8 @@ class Compilation:
 
     def wait(self) -> None:
         """Return when the thread has ended."""
-        self._thread.join()
+        if self._has_begun:
+            self._thread.join()
 
     def result(self) -> Code:
         """What the work gave. When no other is at work, the compiler is not kept in memory."""
@@ -248,7 +279,7 @@ class WasmtimeModule:
         self._data = 0
         if interface.data_size:
             self._data = host.allocate(interface.data_size, interface.data_align)
-            weakref.finalize(self, host.free, self._data)
+            weakref.finalize(self, host.free, self._data).atexit = False
         self._idle: deque[dict[str, _Entry]] = deque()
 
     def wait(self) -> None:

@@ -214,6 +214,10 @@ class NativeGpu:
             mapped = staging.map_async(wgpu.MapMode.READ, 0, nbytes)
 
         def wait(targets: Sequence[memoryview]) -> None:
+            if sys.is_finalizing():
+                raise EngineError(
+                    "the interpreter ends, and with it the thread that waits for the GPU: run before that"
+                )
             with _errors(f"a read of {nbytes} bytes"):
                 mapped.sync_wait()
                 copied, start = staging.read_mapped(0, nbytes, copy=False), 0

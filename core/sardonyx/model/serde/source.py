@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
+from sardonyx.common.mapped import map_file
 from sardonyx.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile
 
 BytesLike: TypeAlias = bytes | memoryview | mmap.mmap
@@ -60,7 +61,7 @@ def open_file(path: str | os.PathLike[str]) -> BytesLike:
         with open(path, "rb") as file:
             if sys.platform != "emscripten":  # there a mapping is a copy
                 try:
-                    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                    return map_file(file, path)
                 except (ValueError, OSError):  # an empty file, or one that cannot be mapped
                     pass
             return file.read()

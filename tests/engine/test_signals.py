@@ -1,0 +1,182 @@
+"""A signal's handler may raise anywhere in a run: its exception comes out as it is, and the next runs are right."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import sardonyx
+from sardonyx.common import crew, threads
+from sardonyx.common.garbage import paused
+from tests.engine.providers import NUMPY, PROVIDERS, WASM
+
+FILES = ("crew.py", "executor.py", "frames.py", "garbage.py", "threads.py")
+"""Where what the next run finds is written."""
+GRAPHS = {
+    "products": """
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[m,64] x, float[64,64] w) => (float[m,64] y) {
+            a = MatMul(x, w)  b = Tanh(a)  c = MatMul(b, w)  y = Add(b, c)
+        }""",
+    "bodies": """
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[m,64] x, float[64,64] w) => (float[m,64] y) {
+            zero = Constant<value = float {0.0}>()  sum = ReduceSum<keepdims = 0>(x)  is_more = Greater(sum, zero)
+            a = If(is_more) <
+                then_branch = t () => (float[m,64] p) { p = MatMul(x, w) },
+                else_branch = e () => (float[m,64] n) { n = Neg(x) }
+            >
+            y = Exp(a)
+        }""",
+}
+
+
+class ToldError(Exception):
+    """What the handler raises; no error of arrays or of the runtime."""
+
+
+def feeds(rows: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(rows)
+    x = rng.uniform(-1, 1, (rows, 64)).astype(np.float32)
+    return {"x": np.abs(x) * (-1) ** rows, "w": rng.uniform(-0.1, 0.1, (64, 64)).astype(np.float32)}
+
+
+def callers(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame:
+        yield frame
+        frame = frame.f_back
+
+
+@contextmanager
+def told(number: int) -> Iterator[list[str]]:
+    """Raise where Python looks for signals: as calls begin, and behind those of C. Gives the place of that number."""
+    places: list[str] = []
+    left = number
+
+    def look(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal left
+        is_there = os.path.basename(frame.f_code.co_filename) in FILES and event in ("call", "c_return")
+        if is_there and not any(each.f_code.co_name == "__del__" for each in callers(frame)):  # nobody hears of those
+            left -= 1
+            if left == 0:
+                sys.setprofile(None)
+                places.append(f"{event} {frame.f_code.co_filename}:{frame.f_lineno}")
+                raise ToldError
+
+    sys.setprofile(look)
+    try:
+        yield places
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_next_run_is_right_wherever_one_is_told(name: str, provider: str) -> None:
+    options = sardonyx.SessionOptions()
+    options.intra_op_num_threads = 2
+    model = onnx.parser.parse_model(GRAPHS[name]).SerializeToString()
+    expected = {rows: sardonyx.InferenceSession(model).run(None, feeds(rows))[0] for rows in (2, 3, 5)}
+    session = sardonyx.InferenceSession(model, options, providers=[provider])
+    for rows in expected:
+        session.run(None, feeds(rows))
+    blas = [setting.get() for setting in threads.blas()]
+    number = 0
+    is_over = False
+    while not is_over:
+        number += 1
+        session.run(None, feeds(2))
+        with told(number) as places, suppress(ToldError):
+            session.run(None, feeds(3))
+        is_over = not places
+        for rows in (3, 2, 5):
+            found = session.run(None, feeds(rows))[0]
+            np.testing.assert_allclose(found, expected[rows], rtol=1e-4, atol=1e-5, err_msg=str(places))
+        assert [setting.get() for setting in threads.blas()] == blas, places
+    assert number > 30
+
+
+def test_no_thread_is_at_work_when_the_caller_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would write to the memory of the run that comes next."""
+    monkeypatch.setattr(crew, "LATE", 60.0)
+    team, begun, at_work = crew.Crew(2), threading.Event(), list[int]()
+
+    def work(share: int, _: int) -> None:
+        if share == 0:
+            begun.wait(0.1)
+        else:
+            at_work.append(share)
+            begun.set()
+            time.sleep(0.005)
+            at_work.pop()
+
+    number = 0
+    is_over = False
+    while not is_over:
+        number += 1
+        begun.clear()
+        with told(number) as places, suppress(ToldError):
+            team.join(work)
+        assert not at_work, places
+        assert team.run(lambda share, count: count) == 2, places
+        is_over = not places
+    assert number > 20
+    team.dismiss()
+
+
+def test_the_collector_runs_again_wherever_a_pause_is_told() -> None:
+    number = 0
+    is_over = False
+    while not is_over:
+        number += 1
+        with told(number) as places, suppress(ToldError), paused():
+            assert not gc.isenabled()
+        is_over = not places
+        with paused():
+            assert not gc.isenabled()
+        assert gc.isenabled(), places
+    assert number > 5
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no timers that send signals")
+@pytest.mark.parametrize("provider", [NUMPY, WASM])
+def test_a_timer_may_end_any_run(provider: str) -> None:
+    options = sardonyx.SessionOptions()
+    options.intra_op_num_threads = 3
+    model = onnx.parser.parse_model(GRAPHS["products"]).SerializeToString()
+    session = sardonyx.InferenceSession(model, options, providers=[provider])
+    fed = [feeds(rows) for rows in (640, 1000, 320)]
+    expected = [session.run(None, each)[0] for each in fed]
+    rng = np.random.default_rng(0)
+
+    def handle(*_: Any) -> None:
+        raise ToldError
+
+    before = signal.signal(signal.SIGALRM, handle)
+    heard = 0
+    try:
+        for k in range(150):
+            try:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 2e-3))
+                    session.run(None, fed[k % 3])
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            except ToldError:
+                heard += 1
+            np.testing.assert_array_equal(session.run(None, fed[k % 3])[0], expected[k % 3])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert heard
