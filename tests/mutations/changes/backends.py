@@ -153,8 +153,8 @@ WASM = [
     Mutation(
         "an error in another thread is lost",
         "core/sardonyx/common/crew.py",
-        "outcomes.tell(error)",
-        "outcomes.tell(None)",
+        "self._errors.append(error)",
+        "self._errors.append(None)",
         ("tests/engine/test_crew.py",),
     ),
     Mutation(
