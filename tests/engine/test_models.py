@@ -12,7 +12,7 @@ import pytest
 import sardonyx
 from sardonyx.plans import plan as plans
 from sardonyx.plans.plan import Plan
-from sardonyx.runtime.executor import replay
+from sardonyx.runtime.replay import replay
 from tests import models
 from tests.engine.providers import NUMPY, PROVIDERS, WASM, WEBGPU
 

@@ -13,7 +13,7 @@ import pytest
 import sardonyx
 from sardonyx.errors import InvalidArgument, InvalidGuard
 from sardonyx.plans.plan import Plan
-from sardonyx.runtime.executor import replay
+from sardonyx.runtime.replay import replay
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.engine.providers import PROVIDERS
 
@@ -27,7 +27,7 @@ class Block:
 
 sys.meta_path.insert(0, Block())
 import numpy as np
-from sardonyx.runtime.executor import replay
+from sardonyx.runtime.replay import replay
 from sardonyx.plans.plan import Plan
 
 plan = Plan.from_json(open(sys.argv[1]).read())

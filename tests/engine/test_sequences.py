@@ -15,7 +15,7 @@ import sardonyx
 from sardonyx.errors import Fail, InvalidArgument, RuntimeException
 from sardonyx.ops import control
 from sardonyx.plans.plan import Plan
-from sardonyx.runtime.executor import replay
+from sardonyx.runtime.replay import replay
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS
 from tests.support import eager

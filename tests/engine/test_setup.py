@@ -17,7 +17,7 @@ from sardonyx.model.serde.writer import write
 from sardonyx.plans.plan import Plan
 from sardonyx.providers.registry import load
 from sardonyx.runtime import weights
-from sardonyx.runtime.executor import replay
+from sardonyx.runtime.replay import replay
 from sardonyx.runtime.weights import Weights
 from tests.engine.providers import NUMPY, PROVIDERS
 

@@ -20,7 +20,7 @@ from sardonyx.ops.operator import Operator
 from sardonyx.plans.plan import Host, Plan
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
-from sardonyx.runtime.executor import replay
+from sardonyx.runtime.replay import replay
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS
 

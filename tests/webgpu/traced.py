@@ -16,7 +16,7 @@ from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
 from sardonyx.providers.registry import NUMPY, load
-from sardonyx.runtime.executor import replay
+from sardonyx.runtime.replay import replay
 from sardonyx.sizes.symbolic import Guards, Size
 from sardonyx_webgpu import provider
 

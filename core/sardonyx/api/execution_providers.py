@@ -25,8 +25,8 @@ class ExecutionProviders:
         self.chosen = choice.of_session(options, names, provider_options, strict)
         self.devices: list[Device] = []
 
-    def be(self, provider: Provider, options: Mapping[str, Any]) -> None:
-        """Be this one provider."""
+    def keep(self, provider: Provider, options: Mapping[str, Any]) -> None:
+        """Have this provider alone, with these options."""
         self.chosen = [(provider, dict(options))]
 
     @property

@@ -31,7 +31,7 @@ class LoadedBundle:
         """The bundle at a path or in memory; `held` is what lies at the path, if it was read."""
         self._bundle = open_bundle(given, held)
         (self._provider, options), self._told = choose(self._bundle, providers.chosen)
-        providers.be(self._provider, options)
+        providers.keep(self._provider, options)
 
     def recall(self) -> Sequence[Plan]:
         """The bundle's plans."""

@@ -25,7 +25,7 @@ from sardonyx.model.serde.source import BytesLike
 from sardonyx.model.structure import TENSOR, Form, form, leaves
 from sardonyx.plans.plan import Plan
 from sardonyx.plans.plan_cache import Source, StalePlanError
-from sardonyx.plans.signature import is_bundle, is_bundle_at
+from sardonyx.plans.signature import is_bundle_at
 from sardonyx.runtime.budget import OverLimitError
 from sardonyx.runtime.frames import GuardError
 from sardonyx.runtime.handles import Feed, downloaded
@@ -64,12 +64,11 @@ class Runner:
         self._lock = threading.Lock()
         source = Source(given, options.changes)
         held = source.held()
-        bundled = is_bundle_at(given) if held is None else is_bundle(memoryview(held))
         with paused():
             self.providers = ExecutionProviders(options, names, provider_options, strict)
             self.model: LoadedModel | LoadedBundle = (
                 _bundle(given, held, self.providers)
-                if bundled
+                if is_bundle_at(given, held)
                 else LoadedModel(source, options, disabled, self.providers, self.profiling)
             )
             with suppress(MustAwait):  # `run_async` opens them

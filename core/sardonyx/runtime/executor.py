@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx.common import dtypes
-from sardonyx.common.convert import inward, outward
+from sardonyx.common.convert import outward
 from sardonyx.common.garbage import paused
 from sardonyx.common.memory import TooLargeError
 from sardonyx.common.record import record
@@ -26,14 +26,13 @@ from sardonyx.common.termination import poll
 from sardonyx.errors import InvalidGuard, RuntimeException
 from sardonyx.model.structure import TENSOR, Form
 from sardonyx.plans import plan as plans
-from sardonyx.providers import registry
 from sardonyx.providers.contract import Device
 from sardonyx.runtime import streamed
 from sardonyx.runtime.budget import OverLimitError
 from sardonyx.runtime.buffers import Buffers
 from sardonyx.runtime.frames import NO_STRINGS, Code, Frame, GuardError
 from sardonyx.runtime.halts import Halts
-from sardonyx.runtime.handles import Feed, Handle, downloaded
+from sardonyx.runtime.handles import Feed, Handle
 from sardonyx.runtime.inputs import resized, take
 from sardonyx.runtime.profile import KERNEL, NODE, Profiler, describe
 from sardonyx.runtime.turns import Turns
@@ -162,7 +161,7 @@ class CompiledGraph:
 
     def _within(self, executor: Executor, symbols: Mapping[str, int]) -> Executor:
         """An executor that keeps within what is left of the memory limit, in the place of this one."""
-        from sardonyx.runtime.streaming import stream  # which few limits need
+        from sardonyx.runtime.streaming import stream  # for weights that are more than the limit
 
         weights = self._weights
         assert weights.budget is not None
@@ -243,20 +242,6 @@ class CompiledGraph:
                 if executor in self.executors:
                     self.executors.remove(executor)
                     self.executors.insert(0, executor)
-
-
-def replay(plan: plans.Plan, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs of a plan for arrays by input name, on the devices that it names. Nothing is compiled."""
-    devices = [registry.load(name).device({}) for name in plan.devices]
-    function = CompiledGraph([plan], devices, Weights())
-    strings = RunStrings(StringTable(plan.strings))
-    arrays = [inward(feeds[port.name], dtypes.by_name(port.dtype)) for port in plan.inputs]
-    handles, _, release = function.call(arrays, strings)
-    try:
-        arrays = downloaded(devices, handles)
-        return [outward(array, handle.element, strings) for array, handle in zip(arrays, handles, strict=True)]
-    finally:
-        release()
 
 
 class Executor:
