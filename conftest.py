@@ -11,6 +11,16 @@ from sardonyx.ops import REGISTRY
 from sardonyx.plans import plan_cache
 
 
+NIGHTLY_SECONDS = 3600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is marked `nightly` may take longer than pyproject.toml's limit, and ends all the same."""
+    for item in items:
+        if item.get_closest_marker("nightly") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(NIGHTLY_SECONDS))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_plans_of_earlier_runs() -> Iterator[None]:
     """Every test compiles: what an earlier run left in the cache would hide its failures."""
