@@ -10,7 +10,6 @@ from sardonyx import ops
 from sardonyx.ops import REGISTRY
 from sardonyx.plans import plan_cache
 
-
 NIGHTLY_SECONDS = 3600
 
 
