@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sardonyx_wasm.routines.int8 import WIDTH
+from sardonyx_wasm.primitives import MATMUL_INT8
 from tests.support import require
 from tests.wasm.compiled import Array, Product, Shapes
 
 DTYPES = pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+WIDTHS = pytest.mark.parametrize("width", MATMUL_INT8.widths)
 
 require("wasm")
 
@@ -28,13 +29,13 @@ def numbers(shape: Sequence[int], dtype: str, seed: int = 0) -> Array:
     return np.random.default_rng(seed).integers(low, high, shape, endpoint=True).astype(dtype)
 
 
-def packed(b: Array) -> Array:
-    """b [..., K, N] of an even K -> [..., ceil(N / WIDTH), K / 2, WIDTH, 2]."""
+def packed(b: Array, width: int) -> Array:
+    """b [..., K, N] of an even K -> [..., ceil(N / width), K / 2, width, 2]."""
     *outer, depth, columns = b.shape
-    panels = -(-columns // WIDTH)
-    filled = np.zeros((*outer, depth, panels * WIDTH), b.dtype)
+    panels = -(-columns // width)
+    filled = np.zeros((*outer, depth, panels * width), b.dtype)
     filled[..., :columns] = b
-    split = filled.reshape(*outer, depth // 2, 2, panels, WIDTH)
+    split = filled.reshape(*outer, depth // 2, 2, panels, width)
     return np.moveaxis(split, (-2, -4, -1, -3), (-4, -3, -2, -1)).copy()
 
 
@@ -44,19 +45,21 @@ def exact(a: Array, b: Array) -> Array:
 
 
 @DTYPES
-def test_sizes(dtype: str) -> None:
-    product = matmul(dtype, (("p0", "p1"), ("p2", "p3", WIDTH, 2)), (("p0", "p4"),), 5)
-    for m, k, n in itertools.product((0, 1, 2, 3, 4, 5, 7, 61), (0, 2, 4, 6, 18), (1, 4, 11, 12, 13, 33)):
+@WIDTHS
+def test_sizes(dtype: str, width: int) -> None:
+    product = matmul(dtype, (("p0", "p1"), ("p2", "p3", width, 2)), (("p0", "p4"),), 5)
+    for m, k, n in itertools.product((0, 1, 2, 3, 4, 5, 7, 61), (0, 2, 4, 6, 18), (1, 4, 11, 12, 13, 16, 33)):
         a, b = numbers((m, k), "int16"), numbers((k, n), dtype, 1)
-        w = packed(b)
+        w = packed(b, width)
         assert_array_equal(product(a, w, (m, n), (m, k, len(w), k // 2, n), splits=[(0, m)]), exact(a, b))
 
 
 @DTYPES
+@WIDTHS
 @pytest.mark.parametrize("m", [1, 3, 16, 17, 130])
-def test_any_split(dtype: str, m: int) -> None:
+def test_any_split(dtype: str, width: int, m: int) -> None:
     a, b = numbers((m, 38), "int16"), numbers((38, 50), dtype, 1)
-    w = packed(b)
+    w = packed(b, width)
     product = matmul(dtype, (a.shape, w.shape), ((m, 50),))
     units, align = product.code.units, product.code.align
     assert units == (len(w) if m <= 16 else m)
@@ -66,27 +69,30 @@ def test_any_split(dtype: str, m: int) -> None:
 
 
 @DTYPES
+@WIDTHS
 @pytest.mark.parametrize("shape", [(2, 3, 5, 8, 9), (3, 1, 2, 26), (2, 0, 4, 4)])
-def test_stacks(dtype: str, shape: tuple[int, ...]) -> None:
+def test_stacks(dtype: str, width: int, shape: tuple[int, ...]) -> None:
     *outer, m, k, n = shape
     a, b = numbers((*outer, m, k), "int16"), numbers((*outer, k, n), dtype, 1)
-    w = packed(b)
+    w = packed(b, width)
     product = matmul(dtype, (a.shape, w.shape), ((*outer, m, n),))
     units = product.code.units
     splits = [(0, units)] if units < 2 else [(1, units), (0, 1)]
     assert_array_equal(product(a, w, (*outer, m, n), splits=splits), exact(a, b))
 
 
+@WIDTHS
 @pytest.mark.parametrize(("left", "right"), [(-255, 255), (255, 255), (-255, -255)])
-def test_extremes_are_exact(left: int, right: int) -> None:
+def test_extremes_are_exact(left: int, right: int, width: int) -> None:
     a, b = np.full((5, 1000), left, np.int16), np.full((1000, 13), right, np.int16)
-    w = packed(b)
-    assert_array_equal(matmul("int16", (a.shape, w.shape), ((5, 13),))(a, w, (5, 13), splits=[(0, 2)]), exact(a, b))
+    w = packed(b, width)
+    product = matmul("int16", (a.shape, w.shape), ((5, 13),))
+    assert_array_equal(product(a, w, (5, 13), splits=[(0, len(w))]), exact(a, b))
 
 
 def test_sums_wrap() -> None:
     a, b = np.full((2, 140000), -128, np.int16), np.full((140000, 3), -128, np.int8)
-    w = packed(b)
+    w = packed(b, MATMUL_INT8.widths[0])
     result = matmul("int8", (a.shape, w.shape), ((2, 3),))(a, w, (2, 3), splits=[(0, 1)])
     assert exact(a, b)[0, 0] < 0
     assert_array_equal(result, exact(a, b))

@@ -20,8 +20,8 @@ from sardonyx_wasm.abi import SCRATCH
 from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
 from sardonyx_wasm.legalization.quads import in_quads
+from sardonyx_wasm.primitives import MATMUL_INT8
 from sardonyx_wasm.routines import tile
-from sardonyx_wasm.routines.int8 import WIDTH
 from tests.support import require
 from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference
 
@@ -44,11 +44,12 @@ def panels(columns: Array, target: str) -> Array:
 
 
 def pairs(columns: Array) -> Array:
-    """[directions, hidden, wide] -> [directions, ceil(wide / WIDTH), hidden / 2, WIDTH, 2]."""
+    """[directions, hidden, wide] -> [directions, ceil(wide / width), hidden / 2, width, 2]."""
     count, hidden, wide = columns.shape
-    filled = np.zeros((count, hidden + hidden % 2, -(-wide // WIDTH) * WIDTH), columns.dtype)
+    width = MATMUL_INT8.width(wide)
+    filled = np.zeros((count, hidden + hidden % 2, -(-wide // width) * width), columns.dtype)
     filled[:, :hidden, :wide] = columns
-    return np.moveaxis(filled.reshape(count, len(filled[0]) // 2, 2, -1, WIDTH), (3, 1, 4, 2), (1, 2, 3, 4)).copy()
+    return np.moveaxis(filled.reshape(count, len(filled[0]) // 2, 2, -1, width), (3, 1, 4, 2), (1, 2, 3, 4)).copy()
 
 
 def packed(layer: Layer, weights: Array, target: str) -> list[Array]:

@@ -18,6 +18,7 @@ from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.legalization.integers import _LOST, _WEIGHTS, _winograd_tiles
+from sardonyx_wasm.primitives import MATMUL_INT8
 from sardonyx_wasm.routines.winograd_int8 import _tiles
 from tests.support import require
 from tests.wasm.compiled import Array, Product
@@ -54,7 +55,7 @@ def planes(w: Array, lines: Lines) -> Array:
     down, across = (_WEIGHTS[line.outputs] for line in lines)
     u = np.einsum("ai,bj,mcij->abcm", down, across, w.astype(np.int64))
     assert np.abs(u).max() < 1 << 15
-    return packed(u.reshape(-1, *u.shape[2:]).astype(np.int16))
+    return packed(u.reshape(-1, *u.shape[2:]).astype(np.int16), MATMUL_INT8.width(len(w)))
 
 
 def case(x: Array, w: Array, lines: Lines) -> tuple[Array, Array, Array]:
@@ -100,7 +101,7 @@ def test_sizes(lines: Lines, batch: int, height: int, width: int, channels: int,
 @TILES
 def test_open_sizes(lines: Lines) -> None:
     number = lines[0].places * lines[1].places
-    shapes = (("p0", "p1", "p2", 12), (number, 2, 6, 12, 2)), (("p0", "p3", "p4", 16),)
+    shapes = (("p0", "p1", "p2", 12), (number, 1, 6, 16, 2)), (("p0", "p3", "p4", 16),)
     routine = Product("conv_winograd_int8", TYPES, *shapes, 5, attributes(lines))
     for height, width in ((1, 1), (4, 5), (10, 3), (17, 18)):
         x, u, expected = case(image(lines, 2, height, width, 12), weights(lines, 16, 12), lines)

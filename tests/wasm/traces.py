@@ -17,13 +17,13 @@ from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.legalization import legalize
-from sardonyx_wasm.routines.int8 import WIDTH
+from sardonyx_wasm.primitives import MATMUL_INT8
 from sardonyx_wasm.routines.quads import WIDTH as QUADS
 
 
 def matmul_int8(a: np.ndarray, b: np.ndarray, shape: Any) -> np.ndarray:
     *outer, panels, half, width, _ = b.shape
-    assert (a.dtype, width, a.shape[-1]) == (np.int16, WIDTH, 2 * half)
+    assert (a.dtype, width, a.shape[-1]) == (np.int16, MATMUL_INT8.width(shape[-1]), 2 * half)
     flat = np.moveaxis(b, (-1, -4), (-3, -2)).reshape(*outer, 2 * half, panels * width)
     return (a.astype(np.int64) @ flat.astype(np.int64))[..., : shape[-1]].astype(np.int32)
 
@@ -57,7 +57,7 @@ def conv_winograd_int8(x: np.ndarray, u: np.ndarray, shape: Any, tile: Any, **wi
     """From the definition of F(m, 3): weights back from planes, and a plain convolution."""
     places, panels, half, width, _ = u.shape
     lines = filters({"tile": tile, **window})
-    assert (x.dtype, width, x.shape[-1]) == (np.int16, WIDTH, 2 * half)
+    assert (x.dtype, width, x.shape[-1]) == (np.int16, MATMUL_INT8.width(shape[-1]), 2 * half)
     assert all(x.shape[1 + k] >= lines[k].seen(lines[k].tiles(shape[1 + k])) for k in range(2))
     flat = np.moveaxis(u, 4, 3).reshape(places, panels, 2 * half, width)
     planes = np.moveaxis(flat, 1, 2).reshape(places, 2 * half, -1)[..., : shape[-1]].astype(np.float64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from sardonyx.compiler.legalization.ranges import Range, bounds
 from sardonyx.primitives.array import Equation, Primitive
+from sardonyx.sizes.symbolic import Size
 
 
 class _Matmul(Primitive):
@@ -49,8 +50,19 @@ class _MatmulInt8(Primitive):
     """a [..., K] of int16 x b [panels, K / 2, width, 2] of integers up to 16 bits to int32 [..., N]; K is even."""
 
     name = "matmul_int8"
-    width = 12
-    """The columns of a panel."""
+    widths = (12, 16)
+    wide = 1.05
+    """What a column in the wider panel takes, of one in the other."""
+
+    def width(self, columns: Size) -> int:
+        """The columns of a panel: those that cost less, the last panel's filling included.
+
+        >>> MATMUL_INT8.width(64), MATMUL_INT8.width(128), MATMUL_INT8.width(40)
+        (16, 12, 12)
+        """
+        few, many = self.widths
+        is_wide = isinstance(columns, int) and self.wide * (columns + -columns % many) < columns + -columns % few
+        return many if is_wide else few
 
 
 class _MatmulQuads(Primitive):

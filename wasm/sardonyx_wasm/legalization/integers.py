@@ -206,7 +206,8 @@ def matmul(legalizer: Legalizer, a: Array, b: Array) -> Array:
 
 def in_pairs(b: Array) -> Array:
     """Matrices [..., K, N] as `matmul_int8` wants them, [..., panels, K / 2, width, 2], filled up with zeros."""
-    (*batch, k, n), width = b.shape, own.MATMUL_INT8.width
+    *batch, k, n = b.shape
+    width = own.MATMUL_INT8.width(n)
     half, panels, outer, zeros = (k + 1) // 2, (n + width - 1) // width, len(batch), [0] * len(batch)
     wide = p.pad(b, [*zeros, 0, 0], [*zeros, 2 * half - k, panels * width - n])
     pairs = p.reshape(wide, [*batch, half, 2, panels, width])

@@ -1,8 +1,8 @@
 """Matrix products of integers of 8 bits, exact: sums are int32 and wrap around.
 
 Elements of A are int16, so that zero points may have been subtracted; rows of A have an even number of them. B keeps
-the type that its numbers fit, int8, uint8 or int16, packed in panels of `WIDTH` columns that pair the rows of B, as
-`i32x4.dot_i16x8_s` wants them: [ceil(N / WIDTH), K / 2, WIDTH, 2].
+the type that its numbers fit, int8, uint8 or int16, packed in panels of 12 or 16 columns that pair the rows of B, as
+`i32x4.dot_i16x8_s` wants them: [ceil(N / width), K / 2, width, 2].
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from sardonyx.code.kernel import Routine
 
 from ..assembler import Function, Variable, i16x8, i32, i32x4
 from ..code import Code, Unit
-from ..primitives import MATMUL_INT8
 from . import frame, tile
 
-_HEIGHT, _VECTORS, _UNROLL = 3, 3, 2  # of a register tile, the best of V8 and Cranelift alike
-WIDTH = MATMUL_INT8.width
-assert WIDTH == 4 * _VECTORS
+_HEIGHTS = {12: 3, 16: 2}
+"""The rows of a register tile by its columns, the best of V8 and Cranelift alike."""
+_UNROLL = 2
 
 FEW = 16
 """With at most as many rows, known beforehand, a unit is a panel rather than a row."""
@@ -26,30 +25,31 @@ FEW = 16
 _LOADS = {"int8": (i16x8.load8x8_s, 1), "uint8": (i16x8.load8x8_u, 1), "int16": (i16x8.load, 2)}
 _TILE = ("a", "a_row", "b", "c", "c_row")
 _PRODUCT = ("a", "a_row", "count", "b", "c", "c_row", "columns", "scratch")
-_ROW = 4 * WIDTH  # bytes of a row of a tile
-EDGE = _HEIGHT * _ROW
+EDGE = 4 * max(width * height for width, height in _HEIGHTS.items())
 """Bytes of scratch memory that `product` needs."""
 
 
 def matmul_int8(unit: Unit, routine: Routine) -> Code:
-    """a [..., M, K] x b [..., panels, K / 2, WIDTH, 2] -> [..., M, N]; b has all of a's outer axes, or none."""
+    """a [..., M, K] x b [..., panels, K / 2, width, 2] -> [..., M, N]; b has all of a's outer axes, or none."""
     *outer, depth = routine.inputs[0]
     columns = routine.outputs[0][-1]
     stacked = len(routine.inputs[1]) > 4
-    multiply = product(unit, routine.reads[1])
+    width: int = routine.inputs[1][-2]
+    line = 4 * width  # bytes of a row of a tile
+    multiply = product(unit, routine.reads[1], width)
     few = all(isinstance(size, int) for size in (*outer, columns)) and math.prod(outer) <= FEW and not stacked
     with frame.function(unit, routine) as f:
         a, b, c = frame.buffers(f, routine)
         a_row = f.let(frame.size(f, depth) * 2)
         c_row = f.let(frame.size(f, columns) * 4)
-        panel = f.let(frame.size(f, depth) * (WIDTH * _LOADS[routine.reads[1]][1]))
+        panel = f.let(frame.size(f, depth) * (width * _LOADS[routine.reads[1]][1]))
         if few:
-            before = f.let(f.begin * _ROW)
-            width = frame.least(f, (f.end - f.begin) * _ROW, c_row - before)
-            f.call(multiply, a, a_row, math.prod(outer), b + f.begin * panel, c + before, c_row, width, f.scratch)
-            return Code(f, -(-columns // WIDTH), scratch=EDGE)
+            before = f.let(f.begin * line)
+            wide = frame.least(f, (f.end - f.begin) * line, c_row - before)
+            f.call(multiply, a, a_row, math.prod(outer), b + f.begin * panel, c + before, c_row, wide, f.scratch)
+            return Code(f, -(-columns // width), scratch=EDGE)
         height = f.let(frame.product(f, outer[-1:] if stacked else outer))
-        matrix = f.let(i32.div_u(c_row + (_ROW - 1), _ROW) * panel)
+        matrix = f.let(i32.div_u(c_row + (line - 1), line) * panel)
         row, stop, count = f.local(i32, init=f.begin), f.local(i32), f.local(i32)
         with f.while_(i32.lt_u(row, f.end)):
             number = f.let(i32.div_u(row, height))
@@ -59,71 +59,73 @@ def matmul_int8(unit: Unit, routine: Routine) -> Code:
                 rows = a + row * a_row, a_row, count
                 f.call(multiply, *rows, b + number * matrix, c + row * c_row, c_row, c_row, f.scratch)
                 f.set(row, row + count)
-    return Code(f, frame.units(outer), _HEIGHT, EDGE)
+    return Code(f, frame.units(outer), _HEIGHTS[width], EDGE)
 
 
-def product(unit: Unit, dtype: str) -> Function:
-    """A function: `count` rows of A times the panels of this dtype that `columns` bytes of results need.
+def product(unit: Unit, dtype: str, width: int) -> Function:
+    """A function: `count` rows of A times the panels of this dtype and width that `columns` bytes of results need.
 
     Its parameters, all i32: `a`, `a_row`, the address of the first row of int16 and the bytes of one; `count`; `b`, the
     panels; `c` and `c_row`, where results go and the bytes of their rows; `columns`; `scratch`, of `EDGE` bytes.
     """
-    return unit.once("integer", dtype, lambda: _write_product(unit, dtype))  # type: ignore[no-any-return]
+    name = f"{dtype}_{width}"
+    return unit.once("integer", name, lambda: _write_product(unit, name, dtype, width))  # type: ignore[no-any-return]
 
 
-def _write_product(unit: Unit, dtype: str) -> Function:
-    tiles = [_write_tile(unit, height, dtype) for height in range(1, _HEIGHT + 1)]
-    with unit.module.function(f"product_{dtype}", dict.fromkeys(_PRODUCT, i32)) as f:
+def _write_product(unit: Unit, name: str, dtype: str, width: int) -> Function:
+    most, line = _HEIGHTS[width], 4 * width
+    tiles = [_write_tile(unit, f"{name}_{height}", height, dtype, width) for height in range(1, most + 1)]
+    with unit.module.function(f"product_{name}", dict.fromkeys(_PRODUCT, i32)) as f:
         a, c, left = f.local(i32), f.local(i32), f.local(i32)
-        panel = f.let(f.a_row * (WIDTH // 2 * _LOADS[dtype][1]))
+        panel = f.let(f.a_row * (width // 2 * _LOADS[dtype][1]))
         target, stride = f.local(i32), f.local(i32)
         with f.while_(f.columns > 0):
             f.set(a, f.a)
             f.set(c, f.c)
             f.set(left, f.count)
-            edge = f.let(f.columns < _ROW)
+            edge = f.let(f.columns < line)
 
             def rows(height: int, edge: Variable = edge) -> None:
                 f.set(target, f.select(edge, f.scratch, c))
-                f.set(stride, f.select(edge, _ROW, f.c_row))
+                f.set(stride, f.select(edge, line, f.c_row))
                 f.call(tiles[height - 1], a, f.a_row, f.b, target, stride)
                 with f.if_(edge):
-                    tile.copy(f, c, f.c_row, target, _ROW, height, f.columns)
+                    tile.copy(f, c, f.c_row, target, line, height, f.columns)
                 f.set(a, a + f.a_row * height)
                 f.set(c, c + f.c_row * height)
                 f.set(left, left - height)
 
-            with f.while_(left >= _HEIGHT):
-                rows(_HEIGHT)
-            for height in range(_HEIGHT - 1, 0, -1):
+            with f.while_(left >= most):
+                rows(most)
+            for height in range(most - 1, 0, -1):
                 with f.if_(left == height):
                     rows(height)
             f.set(f.b, f.b + panel)
-            f.set(f.c, f.c + _ROW)
-            f.set(f.columns, f.columns - _ROW)
+            f.set(f.c, f.c + line)
+            f.set(f.columns, f.columns - line)
     return f
 
 
-def _write_tile(unit: Unit, height: int, dtype: str) -> Function:
+def _write_tile(unit: Unit, name: str, height: int, dtype: str, width: int) -> Function:
     """The function of `height` rows times one panel, all of whose columns are written."""
-    load, element = _LOADS[dtype]
-    with unit.module.function(f"tile_{dtype}_{height}", dict.fromkeys(_TILE, i32)) as f:
+    (load, element), vectors = _LOADS[dtype], width // 4
+    with unit.module.function(f"tile_{name}", dict.fromkeys(_TILE, i32)) as f:
         a = [f.a, *(f.let(f.a + i * f.a_row) for i in range(1, height))]
-        sums = [[f.local(i32x4) for _ in range(_VECTORS)] for _ in a]
-        pairs = [f.local(i16x8) for _ in range(_VECTORS)]
+        sums = [[f.local(i32x4) for _ in range(vectors)] for _ in a]
+        pairs = [f.local(i16x8) for _ in range(vectors)]
         one = f.local(i16x8)
 
         def steps(count: int) -> None:
             for step in range(count):
                 for v, x in enumerate(pairs):
-                    f.set(x, load(f.b, offset=8 * element * (step * _VECTORS + v)))
+                    f.set(x, load(f.b, offset=8 * element * (step * vectors + v)))
                 for x, line in zip(a, sums):
                     f.set(one, i32x4.load32_splat(x, offset=4 * step).as_(i16x8))
                     for y, z in zip(pairs, line):
                         f.set(z, z + i32x4.dot_i16x8_s(one, y))
             for x in a:
                 f.set(x, x + 4 * count)
-            f.set(f.b, f.b + 8 * element * _VECTORS * count)
+            f.set(f.b, f.b + 8 * element * vectors * count)
 
         end = f.let(a[0] + (f.a_row & -4 * _UNROLL))
         with f.while_(a[0] != end):

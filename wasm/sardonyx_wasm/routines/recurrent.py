@@ -59,7 +59,7 @@ class _Recurrent:
         self.nr: int = routine.inputs[1][3]
         self.rows = rows_at_once(self.layer.cell, self.hidden)
         self.whole = routine.reads[1] != "float32"
-        self.in_bytes = self.whole and self.nr == quads.WIDTH
+        self.in_bytes = self.whole and routine.inputs[1][4] == 4
         self.even = self.hidden + self.hidden % 2  # integers of a state
         if self.in_bytes:
             self.even = 4 * routine.inputs[1][2]
@@ -67,7 +67,7 @@ class _Recurrent:
             self.product = quads.product(unit)
         elif self.whole:
             self.matrix = self.panels * self.even * self.nr * by_name(routine.reads[1]).itemsize
-            self.product = int8.product(unit, routine.reads[1])
+            self.product = int8.product(unit, routine.reads[1], self.nr)
         else:
             self.matrix = self.panels * self.row * self.nr
             self.product = tile.product(unit)

@@ -28,8 +28,8 @@ from .channels import channels
 
 Line: TypeAlias = Sequence[Expr]
 
-COLUMNS = 8 * int8.WIDTH
-"""Channels that are made of a band at a time."""
+COLUMNS = 96
+"""Channels that are made of a band at a time: whole panels, whatever their width."""
 FACTORS = {1: (1,), 2: (2, 2), 4: (24, 12, 6, 6)}
 """How much too large the rows of A' m are, by the outputs of a tile; along an axis of one tap there is one."""
 CHANNELS = i16x8.size // 2
@@ -50,15 +50,15 @@ def conv_winograd_int8(unit: Unit, routine: Routine) -> Code:
     """x of int16 x u of 8 or 16 bits -> int32."""
     lines = filters(routine.attributes)
     tiles = [winograd.made(line) for line in lines]
-    (batch, height, width, features), (number, panels, half, _, _) = routine.outputs[0], routine.inputs[1]
+    (batch, height, width, features), (number, panels, half, panel_width, _) = routine.outputs[0], routine.inputs[1]
     depth = 2 * half
     most = _tiles(number, depth, min(features, COLUMNS))
-    multiply = int8.product(unit, routine.reads[1])
+    multiply = int8.product(unit, routine.reads[1], panel_width)
     key = "x".join(str(line.outputs) for line in lines)
     taken = unit.once("winograd", f"int8 input {key}", lambda: _write_input(unit, key, lines))
     given = unit.once("winograd", f"int8 output {key}", lambda: _write_output(unit, key, lines))
     element = 2 if routine.reads[1] == "int16" else 1
-    panel = depth * int8.WIDTH * element
+    panel = depth * panel_width * element
     with frame.function(unit, routine) as f:
         x, u, z = frame.buffers(f, routine)
         pixel, target_pixel = 2 * depth, 4 * features
