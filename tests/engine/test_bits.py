@@ -35,12 +35,12 @@ def together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def session(
-    provider: str, depth: int, columns: int, constant: np.ndarray | None, count: int
+    provider: str, depth: int, columns: int, constant: np.ndarray | None, count: int, kind: str
 ) -> sardonyx.InferenceSession:
     """A product of [N, depth] with a matrix, which may be constant,."""
-    right = "" if constant is not None else f", float[{depth}, {columns}] w"
+    right = "" if constant is not None else f", {kind}[{depth}, {columns}] w"
     text = f"""<ir_version: 8, opset_import: ["": 18]>
-    g (float[N, {depth}] x{right}) => (float[N, {columns}] y) {{ y = MatMul (x, w) }}"""
+    g ({kind}[N, {depth}] x{right}) => ({kind}[N, {columns}] y) {{ y = MatMul (x, w) }}"""
     model = onnx.parser.parse_model(text)
     if constant is not None:
         model.graph.initializer.append(onnx.numpy_helper.from_array(constant, "w"))
@@ -50,25 +50,27 @@ def session(
 
 
 @pytest.mark.usefixtures("together")
+@pytest.mark.parametrize("kind", ["float", "double"])
 @pytest.mark.parametrize(("provider", "is_constant"), [(NUMPY, False), (WASM, False), (WASM, True)])
-def test_products(provider: str, is_constant: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products(provider: str, is_constant: bool, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if provider == WASM:
         require("wasm")
         monkeypatch.setattr("sardonyx_wasm.device.blas.SHARED", 1)
-    rng = np.random.default_rng(0)
+    rng, dtype = np.random.default_rng(0), np.dtype(np.float32 if kind == "float" else np.float64)
+    near = {"rtol": 1e-4, "atol": 1e-3} if kind == "float" else {"rtol": 1e-12, "atol": 1e-12}
     sessions: dict[tuple[int, int], list[sardonyx.InferenceSession]] = {}
-    for rows, depth, columns in SIZES:
-        x, w = rng.standard_normal((rows, depth), np.float32), rng.standard_normal((depth, columns), np.float32)
+    for rows, depth, columns in SIZES if kind == "float" else SIZES[1::2]:
+        x, w = rng.standard_normal((rows, depth), dtype), rng.standard_normal((depth, columns), dtype)
         if (depth, columns) not in sessions:
             constant = w if is_constant else None
-            made = [session(provider, depth, columns, constant, count) for count in (1, 2, 3, 4)]
+            made = [session(provider, depth, columns, constant, count, kind) for count in (1, 2, 3, 4)]
             sessions[depth, columns] = made
             fixed = w
         feeds = {"x": x} if is_constant else {"x": x, "w": w}
         one, *others = sessions[depth, columns]
         (expected,) = one.run(None, feeds)
         exact = x.astype(np.float64) @ (fixed if is_constant else w)
-        np.testing.assert_allclose(expected, exact, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(expected, exact, **near)
         for number, other in enumerate(others, 2):
             for _ in range(RUNS if provider == NUMPY else 1):
                 (found,) = other.run(None, feeds)

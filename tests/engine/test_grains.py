@@ -18,13 +18,13 @@ COLUMNS = (2, 3, 64, 319, 320, 321, 640, 700, 1111)
 DEPTHS = (7, 330, 700)
 
 
-def differing() -> list[tuple[str, int, int, int, int]]:
+def differing(dtype: type[np.floating]) -> list[tuple[str, int, int, int, int]]:
     """The sizes of products, and where they were cut, whose parts have other bits than the whole."""
     rng = np.random.default_rng(0)
-    known = products.grain()
+    known = products.grain(np.dtype(dtype).itemsize)
     found = []
     for rows, depth, columns in product(ROWS, DEPTHS, COLUMNS):
-        a, b = rng.standard_normal((rows, depth), np.float32), rng.standard_normal((depth, columns), np.float32)
+        a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((rows, depth), (depth, columns)))
         places = {("rows", end) for count in (2, 3, 4) for end in products.cuts(rows, count, known.rows)[:-1]}
         for count in (2, 3, 4):
             places |= {("columns", end) for end in products.cuts(columns, count, known.across(rows))[:-1]}
@@ -44,7 +44,7 @@ def differing() -> list[tuple[str, int, int, int, int]]:
 def main() -> None:
     """Print the name of the code, and what differs."""
     with threads.OneThread():
-        print(threads.corename(), differing())
+        print(threads.corename(), differing(np.float32) + differing(np.float64))
 
 
 CORES = ["", "Haswell", "Sandybridge", "Nehalem", "Prescott"]

@@ -126,6 +126,7 @@ def by_columns(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("view", [np.asarray, by_columns])
 @pytest.mark.parametrize("into", [False, True])
 @pytest.mark.parametrize(
@@ -148,14 +149,15 @@ def test_shared_products_are_those_of_numpy(
     right: tuple[int, ...],
     into: bool,
     view: Callable[[np.ndarray], np.ndarray],
+    dtype: type,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(products, "SHARE", 1)
     monkeypatch.setattr(products, "LEAST", 0)
     monkeypatch.setattr(products, "PACKED", 0)
-    monkeypatch.setattr(products, "grain", lambda: products.Grain(1, 1, 1, 0))
+    monkeypatch.setattr(products, "grain", lambda itemsize: products.Grain(1, 1, 1, 0))
     rng = np.random.default_rng(0)
-    a, b = (view(rng.integers(-9, 9, shape).astype(np.float32)) for shape in (left, right))
+    a, b = (view(rng.integers(-9, 9, shape).astype(dtype)) for shape in (left, right))
     expected = np.einsum("...ij,...jk->...ik", a, b)
     crew = Crew(3)
     seen: list[int] = []

@@ -14,9 +14,9 @@ from sardonyx.compiler.legalization.filtering import filters
 from sardonyx_wasm.device import blas, calls, heights
 
 
-def routine(primitive: str, shapes: Sequence[Sequence[int]], **attributes: Any) -> Routine:
+def routine(primitive: str, shapes: Sequence[Sequence[int]], dtype: str = "float32", **attributes: Any) -> Routine:
     *inputs, output = (list(shape) for shape in shapes)
-    return Routine(primitive, primitive, ("float32",) * 2, ("float32",), 0, attributes, tuple(inputs), (output,))
+    return Routine(primitive, primitive, (dtype,) * 2, (dtype,), 0, attributes, tuple(inputs), (output,))
 
 
 def panels(b: np.ndarray, nr: int) -> np.ndarray:
@@ -32,20 +32,21 @@ class Memory:
 
     def __init__(self, *arrays: np.ndarray) -> None:
         self.addresses = [int(at) for at in np.cumsum([256] + [array.nbytes for array in arrays])]
-        self.bytes = np.full(self.addresses[-1] // 4, np.nan, np.float32)
+        self.dtype = arrays[0].dtype
+        self.bytes = np.full(self.addresses[-1] // self.dtype.itemsize, np.nan, self.dtype)
         for address, array in zip(self.addresses, arrays, strict=False):
             self.array(address, array.shape)[...] = array
 
     def array(self, address: int, shape: Sequence[int], strides: Sequence[int] | None = None) -> np.ndarray:
-        return np.ndarray(shape, np.float32, self.bytes, address, strides)
+        return np.ndarray(shape, self.dtype, self.bytes, address, strides)
 
 
 def result(
     primitive: str, a: np.ndarray, b: np.ndarray, stored: np.ndarray, shape: Sequence[int], threads: int
 ) -> np.ndarray:
     attributes = {"n": b.shape[-1], "nr": stored.shape[-1]} if stored is not b else {}
-    memory = Memory(a, stored, np.full(shape, np.nan, np.float32))
-    code = routine(primitive, [a.shape, stored.shape, shape], **attributes)
+    memory = Memory(a, stored, np.full(shape, np.nan, a.dtype))
+    code = routine(primitive, [a.shape, stored.shape, shape], a.dtype.name, **attributes)
     call = calls.Call(blas.product(code, memory.addresses, ()), memory.array, threads)
     with OneThread():
         for number in range(len(call.parts)):
@@ -55,10 +56,12 @@ def result(
 
 def check(primitive: str, a: np.ndarray, b: np.ndarray, stored: np.ndarray, expected: np.ndarray, threads: int) -> None:
     found = result(primitive, a, b, stored, expected.shape, threads)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(expected).max(initial=0.0)))
+    near = 1e-4 if a.dtype == np.float32 else 1e-13
+    np.testing.assert_allclose(found, expected, rtol=near, atol=near * max(1.0, np.abs(expected).max(initial=0.0)))
 
 
 BLOCKS = pytest.mark.parametrize("in_blocks", [False, True])
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 THREADS = pytest.mark.parametrize("threads", [1, 3])
 SIZES = [
     (1, 1, 1),
@@ -83,6 +86,7 @@ def blocks(in_blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas, "SHARED", 1)
 
 
+@DTYPES
 @BLOCKS
 @THREADS
 @pytest.mark.usefixtures("blocks")
@@ -90,30 +94,32 @@ def blocks(in_blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("nr", [0, 16, 64])
 @pytest.mark.parametrize("again", [1 << 16, 1 << 20])
 def test_products(
-    sizes: tuple[int, int, int], nr: int, again: int, threads: int, monkeypatch: pytest.MonkeyPatch
+    sizes: tuple[int, int, int], nr: int, again: int, threads: int, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blas, "_AGAIN", again)
     m, k, n = sizes
     rng = np.random.default_rng(m)
-    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
     expected = a.astype(np.float64) @ b
     check("matmul_panels" if nr else "matmul", a, b, panels(b, nr) if nr else b, expected, threads)
 
 
 @pytest.mark.skipif(not blas.in_blocks(), reason="OpenBLAS sums the last columns in another way without AVX-512")
+@DTYPES
 @THREADS
 @pytest.mark.parametrize("sizes", [(1, 1024, 1000), (1, 4096, 1000), (1, 400, 200), (20, 500, 1000), (1, 100, 17)])
 @pytest.mark.parametrize("nr", [0, 32, 64])
-def test_equal_columns_have_equal_sums(sizes: tuple[int, int, int], nr: int, threads: int) -> None:
+def test_equal_columns_have_equal_sums(sizes: tuple[int, int, int], nr: int, threads: int, dtype: str) -> None:
     """What a softmax of large numbers needs: the last columns are summed in the order of the others."""
     m, k, n = sizes
     rng = np.random.default_rng(k)
-    a, column = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, 1)))
+    a, column = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, 1)))
     b = np.ascontiguousarray(np.broadcast_to(column, (k, n)))
     found = result("matmul_panels" if nr else "matmul", a, b, panels(b, nr) if nr else b, (m, n), threads)
     np.testing.assert_array_equal(found, np.broadcast_to(found[:, :1], (m, n)))
 
 
+@DTYPES
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -126,17 +132,18 @@ def test_equal_columns_have_equal_sums(sizes: tuple[int, int, int], nr: int, thr
         (18, 2304, 50),
         (197, 200, 256),
         (73, 2000, 80),
+        (85, 1500, 319),
     ],
 )
 @pytest.mark.parametrize("nr", [0, 32, 64])
 def test_sums_do_not_depend_on_the_number_of_threads(
-    sizes: tuple[int, int, int], nr: int, monkeypatch: pytest.MonkeyPatch
+    sizes: tuple[int, int, int], nr: int, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blas, "SHARED", 1)
     monkeypatch.setattr(blas, "_AGAIN", 1 << 17)
     m, k, n = sizes
     rng = np.random.default_rng(n)
-    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
     stored = panels(b, min(nr, n)) if nr else b
     primitive = "matmul_panels" if nr else "matmul"
     one, *others = (result(primitive, a, b, stored, (m, n), threads) for threads in (1, 2, 3, 5, 16))
@@ -149,6 +156,8 @@ def test_panels_have_few_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
     widths = {columns: blas.panel_width(100, columns) for columns in (20, 64, 96, 100, 200, 1000)}
     assert widths == {20: 20, 64: 64, 96: 32, 100: 64, 200: 32, 1000: 64}
     narrow = {columns: blas.panel_width(256, columns, rows=172) for columns in (20, 36, 48, 64, 96, 1000)}
+    doubles = {columns: blas.panel_width(100, columns, itemsize=8) for columns in (20, 32, 48, 100, 1000)}
+    assert doubles == {20: 20, 32: 32, 48: 16, 100: 16, 1000: 32}
     assert narrow == {20: 20, 36: 36, 48: 48, 64: 32, 96: 32, 1000: 32}
 
 
@@ -210,14 +219,15 @@ def test_a_larger_right_side_is_read_once(
     assert max(far.values()) == bands
 
 
+@DTYPES
 @BLOCKS
 @THREADS
 @pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("shape", [(3, 50, 64, 70), (2, 200, 100, 200), (4, 1, 30, 200), (2, 0, 3, 4), (0, 2, 3, 4)])
-def test_stacks(shape: tuple[int, int, int, int], threads: int) -> None:
+def test_stacks(shape: tuple[int, int, int, int], threads: int, dtype: str) -> None:
     count, m, k, n = shape
     rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((count, m, k), (count, k, n)))
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((count, m, k), (count, k, n)))
     expected = a.astype(np.float64) @ b
     check("matmul", a, b, b, expected, threads)
 
@@ -253,6 +263,7 @@ def test_planes(tile: tuple[int, int], kernel: tuple[int, int], strides: tuple[i
 def test_only_large_products_of_floats_are_taken() -> None:
     assert blas.takes(routine("matmul", [[64, 64], [64, 64], [64, 64]]))
     assert blas.takes(routine("matmul", [["p0", 64], [64, 64], ["p0", 64]]))
+    assert blas.takes(routine("matmul", [[64, 64], [64, 64], [64, 64]], "float64"))
     assert not blas.takes(routine("matmul", [[8, 64], [64, 64], [8, 64]]))
     assert not blas.takes(routine("depthwise", [[1, 9, 9, 64], [9, 64], [1, 7, 7, 64]]))
     assert blas.takes(routine("conv_panels", [[1, 9, 9, 4], [1, 36, 8], [1, 7, 7, 8]]))

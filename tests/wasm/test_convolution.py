@@ -28,10 +28,10 @@ require("wasm")
 pytestmark = pytest.mark.usefixtures("no_cache_on_disk")
 
 
-def source(batch: int, counts: Sequence[int], channels: int, window: Any) -> Array:
+def source(batch: int, counts: Sequence[int], channels: int, window: Any, dtype: str = "float32") -> Array:
     """An x that is just large enough for so many outputs along each axis."""
     sizes = [(count - 1) * stride + (taps - 1) * step + 1 for count, taps, stride, step in zip(counts, *window)]
-    return random(batch, *sizes, channels)
+    return random(batch, *sizes, channels).astype(dtype)
 
 
 def seen(x: Array, window: Any) -> Array:
@@ -44,8 +44,8 @@ def seen(x: Array, window: Any) -> Array:
 
 
 def one(primitive: str, arrays: list[Array], shape: tuple[int, ...], given: dict[str, Any], **more: Any) -> Array:
-    """The result of a routine that has one, of float32."""
-    return run(primitive, arrays, [("float32", shape)], given, **more)[0]
+    """The result of a routine that has one, of the dtype of its operands."""
+    return run(primitive, arrays, [(arrays[0].dtype.name, shape)], given, **more)[0]
 
 
 def attributes(window: Any, **more: Any) -> dict[str, Any]:
@@ -56,15 +56,15 @@ def close(result: Array, views: Array, w: Array, terms: str) -> None:
     """The error of a sum grows with what was added."""
     expected, bound = (np.einsum(terms, f(views), f(w.astype(float))) for f in (np.asarray, np.abs))
     error = np.abs(result.reshape(expected.shape) - expected)
-    assert (error <= np.prod(w.shape[:-1]) * 2.0**-23 * bound).all()
+    assert (error <= np.prod(w.shape[:-1]) * np.finfo(w.dtype).eps * bound).all()
 
 
 # ---- depthwise
 
 
-def check_depthwise(shape: tuple[int, ...], window: Any, target: str, **more: Any) -> None:
+def check_depthwise(shape: tuple[int, ...], window: Any, target: str, dtype: str = "float32", **more: Any) -> None:
     batch, *counts, channels = shape
-    x, w = source(batch, counts, channels, window), random(prod(window[0]), channels)
+    x, w = source(batch, counts, channels, window, dtype), random(prod(window[0]), channels).astype(dtype)
     result = one("depthwise", [x, w], shape, attributes(window), target=target, **more)
     close(result, seen(x, window), w, "b...ck,kc->b...c")
 
@@ -113,18 +113,27 @@ def test_depthwise_with_open_sizes(channels: int) -> None:
 
 def packed(w: Array, groups: int, target: str) -> Array:
     """w [kh, kw, C / groups, M] -> [groups * ceil(M / groups / nr), kh * kw * C / groups, nr]."""
-    nr = tile.panel_width(target)
+    nr = tile.panel_width(target, w.dtype.name)
     made = w.shape[-1] // groups
     panels = -(-made // nr)
-    filled = np.zeros((groups, panels * nr, w.size // w.shape[-1]), "f4")
+    filled = np.zeros((groups, panels * nr, w.size // w.shape[-1]), w.dtype)
     filled[:, :made] = w.reshape(-1, groups, made).transpose(1, 2, 0)
     return np.ascontiguousarray(filled.reshape(groups * panels, nr, -1).swapaxes(1, 2))
 
 
-def check_packed(shape: tuple[int, ...], channels: int, window: Any, target: str, groups: int = 1, **more: Any) -> None:
+def check_packed(
+    shape: tuple[int, ...],
+    channels: int,
+    window: Any,
+    target: str,
+    groups: int = 1,
+    dtype: str = "float32",
+    **more: Any,
+) -> None:
     batch, *counts, made = shape
-    x, w = source(batch, counts, channels, window), random(*window[0], channels // groups, made)
-    given = attributes(window, groups=groups, m=made, nr=tile.panel_width(target))
+    x = source(batch, counts, channels, window, dtype)
+    w = random(*window[0], channels // groups, made).astype(dtype)
+    given = attributes(window, groups=groups, m=made, nr=tile.panel_width(target, dtype))
     result = one("conv_packed", [x, packed(w, groups, target)], shape, given, target=target, **more)
     close_in_groups(result, x, w, window, groups)
 
@@ -217,6 +226,25 @@ def test_volumes_with_open_sizes(window: Any) -> None:
     check_packed((2, 3, 4, 5, 9), 3, window, "v8", open_sizes=True, pieces=2)
     check_depthwise((2, 3, 4, 5, 6), window, "v8", open_sizes=True, pieces=2)
     check_grouped((2, 3, 4, 5, 8), 6, window, "v8", 2, open_sizes=True, pieces=2)
+
+
+# ---- float64
+
+
+@pytest.mark.parametrize("window", [*WINDOWS[1:5], *VOLUMES[:2]], ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+def test_float64(target: str, window: Any) -> None:
+    counts = (2, 3, 9)[-len(window[0]) :]
+    for channels, made, groups in ((3, 9, 1), (6, 12, 3), (4, 5, 1)):
+        check_packed((2, *counts, made), channels, window, target, groups, dtype="float64", pieces=2)
+    for channels in (1, 2, 3, 8, 9, 32):
+        check_depthwise((2, *counts, channels), window, target, dtype="float64", pieces=2)
+
+
+def test_float64_with_open_sizes() -> None:
+    check_packed((2, 5, 7, 10), 4, WINDOWS[2], "v8", dtype="float64", open_sizes=True, pieces=2)
+    for channels in (1, 6):
+        check_depthwise((2, 5, 7, channels), WINDOWS[2], "v8", dtype="float64", open_sizes=True, pieces=2)
 
 
 # ---- what the windows see

@@ -133,21 +133,30 @@ def evaluate(trace: Trace, feeds: Sequence[np.ndarray], used: set[str]) -> np.nd
 
 
 def check(
-    target: str, shapes: Sequence[Sequence[int]], function: Callable[..., Array], constants: Sequence[np.ndarray] = ()
+    target: str,
+    shapes: Sequence[Sequence[int]],
+    function: Callable[..., Array],
+    constants: Sequence[np.ndarray] = (),
+    dtype: dtypes.DType = dtypes.float32,
 ) -> set[str]:
-    """Compare before and after; gives the names of the primitives in use."""
+    """Compare before and after; gives the names of the primitives in use, none of which narrows float64."""
     rng = np.random.default_rng(0)
     feeds = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
     trace = Trace(Guards())
     with trace:
-        inputs = [trace.input(dtypes.float32, tuple(shape)) for shape in shapes]
-        trace.give([function(*inputs, *map(constant, constants))])
+        inputs = [trace.input(dtype, tuple(shape)) for shape in shapes]
+        trace.give([function(*inputs, *(constant(x.astype(dtype.storage)) for x in constants))])
     expected = evaluate(trace, feeds, set())
     used: set[str] = set()
     legalize(trace, {-1}, target)
     found = evaluate(trace, feeds, used)
+    narrow = [x for equation in trace.equations for x in equation.outputs if x.dtype is not dtype]
+    assert dtype is not dtypes.float64 or not narrow
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
     return used
+
+
+TYPES = pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
 
 
 def conv(strides: Any = (1, 1), dilations: Any = (1, 1), low: Any = (1, 1), high: Any = (1, 1), groups: int = 1) -> Any:
@@ -157,6 +166,7 @@ def conv(strides: Any = (1, 1), dilations: Any = (1, 1), low: Any = (1, 1), high
 W = np.random.default_rng(1).standard_normal((40, 40, 3, 3)).astype(np.float32)
 
 
+@TYPES
 @TARGETS
 @pytest.mark.parametrize(
     ("x", "w", "options", "routine"),
@@ -183,9 +193,14 @@ W = np.random.default_rng(1).standard_normal((40, 40, 3, 3)).astype(np.float32)
         ([1, 6, 61, 1], W[:2, :6, :, :1], {"low": (1, 0), "high": (1, 0), "strides": (2, 1)}, "reshape"),
     ],
 )
-def test_convolutions(target: str, x: list[int], w: np.ndarray, options: dict[str, Any], routine: str) -> None:
-    used = check(target, [x], conv(**options), [w])
+def test_convolutions(
+    target: str, x: list[int], w: np.ndarray, options: dict[str, Any], routine: str, dtype: dtypes.DType
+) -> None:
+    used = check(target, [x], conv(**options), [w], dtype)
     assert "conv_general" not in used
+    if dtype is dtypes.float64 and routine in ("conv_winograd", "conv_grouped"):
+        assert used & {"conv_packed", "conv_panels", "im2col"}
+        return
     native = {"conv_packed": {"conv_panels"}} if target == "wasmtime" else {}
     if target == "wasmtime" and w.shape[1] > 4:
         native["conv_grouped"] = {"conv_panels"}
@@ -255,6 +270,7 @@ def test_of_one_dimension(target: str) -> None:
     assert "conv_general" not in used
 
 
+@TYPES
 @TARGETS
 @pytest.mark.parametrize(
     ("kernel", "spread", "low", "high", "together"),
@@ -267,12 +283,14 @@ def test_of_one_dimension(target: str) -> None:
         ((3, 1, 2), (2, 1, 3), (1, 0, 2), (2, 0, 3), False),
     ],
 )
-def test_transposed(target: str, kernel: Any, spread: Any, low: Any, high: Any, together: bool) -> None:
+def test_transposed(
+    target: str, kernel: Any, spread: Any, low: Any, high: Any, together: bool, dtype: dtypes.DType
+) -> None:
     """Phases of the outputs that see the same elements are made together."""
     ones, taps = (1,) * len(kernel), tuple(map(slice, kernel))
     w = (W if len(kernel) == 2 else V)[(slice(6), slice(5), *taps)]
     x = [2, 5, 7, 6, 4][: w.ndim]
-    used = check(target, [x], lambda x, w: p.conv_general(x, w, ones, ones, low, high, spread=spread), [w])
+    used = check(target, [x], lambda x, w: p.conv_general(x, w, ones, ones, low, high, spread=spread), [w], dtype)
     assert "conv_general" not in used
     assert ("concat" in used) != together
 
@@ -302,6 +320,7 @@ def test_between_convolutions_channels_stay_last(target: str) -> None:
     check(target, [[1, 40, 9, 10]], block, [W[:12], W[:24, :24]])
 
 
+@TYPES
 @TARGETS
 @pytest.mark.parametrize(
     ("a", "b", "contract", "batch"),
@@ -312,9 +331,20 @@ def test_between_convolutions_channels_stay_last(target: str) -> None:
         ([3, 4, 5, 6], [5, 6, 9], ([2, 3], [0, 1]), ([], [])),
     ],
 )
-def test_products(target: str, a: list[int], b: list[int], contract: Any, batch: Any) -> None:
-    used = check(target, [a, b], lambda x, y: p.dot_general(x, y, contract, batch))
+def test_products(target: str, a: list[int], b: list[int], contract: Any, batch: Any, dtype: dtypes.DType) -> None:
+    used = check(target, [a, b], lambda x, y: p.dot_general(x, y, contract, batch), dtype=dtype)
     assert "dot_general" not in used
+
+
+@TARGETS
+def test_elements_become_float64_before_they_are_multiplied(target: str) -> None:
+    trace = Trace(Guards())
+    with trace:
+        a, b = (trace.input(dtypes.float32, shape) for shape in ((7, 16), (16, 20)))
+        trace.give([p.dot_general(a, b, ([1], [0]), dtype=dtypes.float64)])
+    legalize(trace, {-1}, target)
+    (product,) = (equation for equation in trace.equations if equation.primitive.name == "matmul")
+    assert [x.dtype for x in product.inputs] == [dtypes.float64] * 2
 
 
 @TARGETS

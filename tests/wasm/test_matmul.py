@@ -116,7 +116,7 @@ def test_deeper_than_the_scratch_memory(target: str, m: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 3, 1), (1, 20, 33), (7, 5, 9), (30, 17, 13)])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 3, 1), (1, 20, 33), (7, 5, 9), (30, 17, 13), (61, 40, 20)])
 def test_float64(target: str, m: int, k: int, n: int) -> None:
     a, b = random(m, k, dtype="float64"), random(k, n, dtype="float64")
     w = packed(b, target)

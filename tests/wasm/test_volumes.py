@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.testing import assert_allclose
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 import sardonyx
 from tests.support import require
@@ -33,16 +33,19 @@ def correlated(x: Array, w: Array, strides: Any, pads: Any, dilations: Any, grou
 
 
 def check(x: Array, w: Array, expected: Array, operator: str = "Conv", **attributes: Any) -> None:
-    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", x.shape[1], *"hwd"[: x.ndim - 2]])
-    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    given = helper.make_tensor_value_info("x", kind, ["b", x.shape[1], *"hwd"[: x.ndim - 2]])
+    made = helper.make_tensor_value_info("y", kind, None)
     node = helper.make_node(operator, ["x", "w"], ["y"], **attributes)
     graph = helper.make_graph([node], "convolution", [given], [made], [numpy_helper.from_array(w, "w")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     session = sardonyx.InferenceSession(model.SerializeToString(), providers=["WasmExecutionProvider"])
     (found,) = session.run(None, {"x": x})
-    assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+    near = 1e-4 if x.dtype == np.float32 else 1e-13
+    assert_allclose(found, expected, rtol=near, atol=near * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     ("x", "w", "options"),
     [
@@ -64,11 +67,14 @@ def check(x: Array, w: Array, expected: Array, operator: str = "Conv", **attribu
         ((1, 512, 9, 9), (256, 256, 3, 3), {"group": 2}),
         ((1, 64, 200), (128, 16, 5), {"group": 4, "pads": [2, 2]}),
         ((1, 40, 12, 12), (20, 8, 3, 3), {"group": 5}),
+        ((1, 16, 30, 28), (32, 16, 3, 3), {"pads": [1, 1, 1, 1]}),
+        ((2, 3, 33, 30), (5, 3, 5, 4), {"strides": [2, 1]}),
+        ((1, 32, 20, 20), (64, 32, 1, 1), {"strides": [2, 2], "pads": [0] * 4}),
     ],
 )
-def test_convolutions(x: tuple[int, ...], w: tuple[int, ...], options: dict[str, Any]) -> None:
+def test_convolutions(x: tuple[int, ...], w: tuple[int, ...], options: dict[str, Any], dtype: str) -> None:
     rng = np.random.default_rng(0)
-    image, kernel = (rng.standard_normal(shape).astype("f4") for shape in (x, w))
+    image, kernel = (rng.standard_normal(shape).astype(dtype) for shape in (x, w))
     axes = len(w) - 2
     pads, strides, dilations = (
         options.get(name, [1] * count) for name, count in (("pads", 2 * axes), ("strides", axes), ("dilations", axes))
@@ -80,12 +86,13 @@ def test_convolutions(x: tuple[int, ...], w: tuple[int, ...], options: dict[str,
 
 @pytest.mark.parametrize("kernel", [(2, 2, 2), (3, 3, 3), (1, 2, 4)])
 @pytest.mark.parametrize("strides", [(2, 2, 2), (1, 2, 3)])
-def test_transposed(kernel: tuple[int, int, int], strides: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_transposed(kernel: tuple[int, int, int], strides: tuple[int, int, int], dtype: str) -> None:
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((2, 6, 3, 4, 5)).astype("f4")
-    w = rng.standard_normal((6, 8, *kernel)).astype("f4")
+    x = rng.standard_normal((2, 6, 3, 4, 5)).astype(dtype)
+    w = rng.standard_normal((6, 8, *kernel)).astype(dtype)
     sizes = [(size - 1) * step + 1 for size, step in zip(x.shape[2:], strides)]
-    spread = np.zeros((2, 6, *sizes), "f4")
+    spread = np.zeros((2, 6, *sizes), dtype)
     spread[(..., *(slice(None, None, step) for step in strides))] = x
     flipped = np.flip(w, (2, 3, 4)).swapaxes(0, 1)
     pads = [taps - 1 for taps in kernel] * 2

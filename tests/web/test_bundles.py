@@ -96,6 +96,29 @@ def test_what_bodies_of_loops_declare(chromium: Chromium, target: str) -> None:
 
 
 @pytest.mark.slow
+def test_products_of_float64(chromium: Chromium) -> None:
+    """In float64 on the way, too."""
+    data = model(
+        """g (double[61, 40] a, double[40, 33] b, double[1, 5, 12, 13] x, double[7, 5, 3, 3] w, double[5, 1, 3, 3] v) =>
+        (double[61, 33] y, double[1, 7, 10, 11] z, double[1, 5, 10, 11] d) {
+            y = MatMul (a, b)
+            z = Conv (x, w)
+            d = Conv <group = 5> (x, v)
+        }"""
+    )
+    rng = np.random.default_rng(0)
+    shapes = {"a": (61, 40), "b": (40, 33), "x": (1, 5, 12, 13), "w": (7, 5, 3, 3), "v": (5, 1, 3, 3)}
+    a, b, x, w, v = feeds = [rng.standard_normal(shape) for shape in shapes.values()]
+    given = dict(zip(shapes, feeds, strict=True))
+    (answer,) = run(chromium, [Case(bundled(data, given, ["wasm"]), given)], "wasm")
+    assert not isinstance(answer, str), answer
+    seen = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    wanted = [a @ b, np.einsum("bcyxij,mcij->bmyx", seen, w), np.einsum("bcyxij,cij->bcyx", seen, v[:, 0])]
+    for page, exact in zip(answer, wanted, strict=True):
+        np.testing.assert_allclose(page, exact, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_chance(chromium: Chromium, target: str) -> None:
     """Numbers without a seed are others in each run, in branches too, and are distributed as they should be."""

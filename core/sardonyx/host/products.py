@@ -28,7 +28,7 @@ PACKED = 12
 
 @record(frozen=True)
 class Grain:
-    """Where products of float32 may be divided; no part has fewer rows, or fewer columns."""
+    """Where products may be divided; no part has fewer rows, or fewer columns."""
 
     rows: int
     """At multiples of so many rows,"""
@@ -60,9 +60,10 @@ EXACT = Grain(16, 16, 16, 0, is_free=True)
 
 
 @cache
-def grain() -> Grain:
-    """Where the BLAS that NumPy has lets products be divided; of another than OpenBLAS that is a guess."""
-    return _GRAINS.get(threads.corename(), _ANY)
+def grain(itemsize: int = 4) -> Grain:
+    """Where the BLAS that NumPy has lets products be divided, of floats of 4 bytes, or of 8; of another than OpenBLAS
+    that is a guess."""
+    return _ANY if itemsize == 8 else _GRAINS.get(threads.corename(), _ANY)
 
 
 def cuts(size: int, count: int, grain: int) -> tuple[int, ...]:
@@ -143,13 +144,14 @@ def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.nd
 def _cut(a: np.ndarray, b: np.ndarray, shares: int) -> tuple[int, tuple[int, ...]]:
     """Rows or columns, and where parts of them end that have the bits of the whole.
 
-    A product by a vector has others, as has one in float64.
+    A product by a vector has others.
     """
     (rows, depth), columns = a.shape[-2:], b.shape[-1]
     whole = -2, (rows,)
-    if min(rows, columns) < 2 or np.result_type(a, b) != np.float32 or is_square(a, b):
+    taken = np.result_type(a, b)
+    if min(rows, columns) < 2 or taken not in (np.float32, np.float64) or is_square(a, b):
         return whole
-    known = grain()
+    known = grain(taken.itemsize)
     choices = (-2, cuts(rows, shares, known.rows)), (-1, cuts(columns, shares, known.across(rows)))
     axis, ends = min(choices, key=lambda choice: cost(choice[1]))
     smallest = min(last - first for first, last in pairwise((0, *ends)))

@@ -86,9 +86,11 @@ class WasmDevice(Device):
     def copy(self, source: Address, target: Address) -> None:
         ctypes.memmove(self._base + _place(target), self._base + _place(source), source.nbytes)
 
-    def array(self, address: int, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
-        """An array of float32 in the host's memory."""
-        return np.ndarray(shape, _FLOAT, self.host.memory_view(), address, strides)
+    def array(
+        self, address: int, shape: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any] = _FLOAT
+    ) -> np.ndarray:
+        """An array in the host's memory."""
+        return np.ndarray(shape, dtype, self.host.memory_view(), address, strides)
 
     def synchronize(self) -> None:
         """Wait for the compiler alone: every call has finished when it returns."""
@@ -203,7 +205,8 @@ class WasmExecutable(Executable):
             return Shared(
                 numbers, device.crew.size, lambda params: maker(code, addresses, params, device.array, *parts), params
             )
-        return Hosted(device.host, numbers, device.crew.size, self._products[number], device.array, addresses, params)
+        array = partial(device.array, dtype=np.dtype(code.reads[0]))
+        return Hosted(device.host, numbers, device.crew.size, self._products[number], array, addresses, params)
 
 
 class _Run:

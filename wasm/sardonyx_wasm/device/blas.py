@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx.code.kernel import Routine
+from sardonyx.common.dtypes import by_name
 from sardonyx.host.products import grain
 
 from ..abi import HOSTED
@@ -44,7 +45,7 @@ FEWEST = 1 << 16
 SMALL = 10**6
 """So many multiplications OpenBLAS does in place."""
 WIDTH = 64
-"""Columns of a panel: four registers. With two, OpenBLAS takes twelve rows together."""
+"""Columns of a panel of float32: four registers. With two, OpenBLAS takes twelve rows together."""
 BAND = 1 << 19
 """Bytes of left sides and results that are made at a time."""
 SCRATCH = 1 << 14
@@ -64,7 +65,7 @@ MOST_PLACES = 128
 
 _FEW = 16  # rows that a thread should have, and that a product probably has
 _ROWS = 7  # that a block may have at least, so that up to three that are left over can go with four
-LANES = 16  # of AVX-512
+REGISTER = 64  # bytes of one of AVX-512
 _MANY, _NEAR = 24, 1 << 15  # rows from which on narrow panels are better, and bytes of a panel that stays nearest
 _HALVES = 1.03, 0.9  # what a column costs in a narrow one: there may be fewer zeros, and it alone may be near
 _AGAIN = 1 << 20  # bytes of left sides that are read for each panel
@@ -86,31 +87,32 @@ def in_blocks() -> bool:
     return "openblas" in name and not _AVX512.isdisjoint(found)
 
 
-def height() -> int:
-    """So many rows, and multiples of them, begin a product anew: what BLAS makes of others does not depend on them."""
-    return HEIGHT if in_blocks() else grain().rows
+def wide(itemsize: int) -> int:
+    """Columns of a panel of elements of so many bytes."""
+    return 4 * WIDTH // itemsize
 
 
-def panel_width(depth: int, columns: int, rows: int = 1) -> int:
+def panel_width(depth: int, columns: int, rows: int = 1, itemsize: int = 4) -> int:
     """Columns of the panels in which to store a constant matrix, 0 for as it is; there are about so many rows.
 
     >>> panel_width(4621, 1000)  # a prime number
     0
     """
-    depth //= pieces(depth)
+    depth //= pieces(depth, itemsize)
+    most = wide(itemsize)
     half = _HALVES[rows >= _MANY and _NEAR // WIDTH < 4 * depth <= 2 * _NEAR // WIDTH]
-    costs = {width: cost for width, cost in ((WIDTH, 1.0), (WIDTH // 2, half)) if _ROWS * depth * width <= SMALL}
+    costs = {width: cost for width, cost in ((most, 1.0), (most // 2, half)) if _ROWS * depth * width <= SMALL}
     width = min(costs, key=lambda width: -(-columns // width) * min(width, columns) * costs[width], default=0)
     return min(width, columns) if in_blocks() else 0
 
 
-def pieces(depth: int) -> int:
+def pieces(depth: int, itemsize: int = 4) -> int:
     """The pieces in which long sums over stored panels are made: equal ones that are short enough.
 
     >>> pieces(1024), pieces(4608)
     (1, 3)
     """
-    fewest = -(-_ROWS * depth * WIDTH // SMALL)
+    fewest = -(-_ROWS * depth * wide(itemsize) // SMALL)
     return next((count for count in range(fewest, 2 * fewest) if depth % count == 0), 1)
 
 
@@ -124,7 +126,7 @@ def takes(code: Any, repeated: bool = False) -> bool:
     fewest = fewest_multiplications(repeated)
     if not isinstance(code, Routine) or code.primitive in _STORED or HOSTED in code.attributes:
         return isinstance(code, Routine)
-    if code.primitive != "matmul" or set(code.reads) != {"float32"}:
+    if code.primitive != "matmul" or set(code.reads) not in ({"float32"}, {"float64"}):
         return False
     *rows, columns = code.outputs[0]
     depth = code.inputs[0][-1]
@@ -134,9 +136,9 @@ def takes(code: Any, repeated: bool = False) -> bool:
     return any(isinstance(size, str) for size in (depth, columns)) or prod(rows) * known >= fewest
 
 
-def blocks(depth: int, columns: int) -> tuple[int, int]:
+def blocks(depth: int, columns: int, itemsize: int = 4) -> tuple[int, int]:
     """The pieces of the sums over stored panels of so many columns, and the most rows of a block."""
-    number = pieces(depth) if in_blocks() else 1
+    number = pieces(depth, itemsize) if in_blocks() else 1
     return number, block_rows(depth // number, columns) if in_blocks() else 1 << 60
 
 
@@ -167,6 +169,7 @@ class Product:
         self.most, self.unit, self.pieces = most, max(1, unit), pieces
         self.work = prod(sizes)
         self.a, self.b, self.c = a, b, c
+        self.itemsize = b.itemsize
         self.addresses = a.address, b.address, c.address
         self.panels = range(-(-self.columns // max(1, b.width)))
         """All panels."""
@@ -235,7 +238,7 @@ class Product:
         """The units that are done at a time, `size` of them at most, by so many threads."""
         units = self.rows // self.unit
         block = self.depth // self.pieces * min(self.rows * self.b.width, self.rows * self.columns)
-        small = SMALL if in_blocks() else grain().small
+        small = SMALL if in_blocks() else grain(self.itemsize).small
         if 0 < small < block and self.most >= self.rows:  # OpenBLAS sums small ones in another order
             threads = max(1, min(threads, self.rows * self.depth * self.columns // (2 * small)))
         found, start = [], 0
@@ -250,7 +253,13 @@ class Product:
     @property
     def grain(self) -> int:
         """So many units, and multiples of them, have rows that OpenBLAS takes together."""
-        return height() // gcd(self.unit, height())
+        return self.height // gcd(self.unit, self.height)
+
+    @property
+    def height(self) -> int:
+        """So many rows, and multiples of them, begin it anew: what BLAS makes of others does not depend on them."""
+        is_whole = self.itemsize == 8 and self.most >= self.rows
+        return HEIGHT if in_blocks() and not is_whole else grain(self.itemsize).rows
 
     def cut(self, unit: int) -> int:
         """Where rows may be divided near a unit: no sum depends on it."""
@@ -258,7 +267,7 @@ class Product:
         place = (unit + step // 2) // step * step
         if unit >= units or place >= units:
             return units
-        return place if (units - place) * self.unit >= height() else max(0, place - step)
+        return place if (units - place) * self.unit >= self.height else max(0, place - step)
 
     def calls(
         self, array: ArrayAt, rows: range, panels: range, source: int | None = None, target: int | None = None
@@ -302,7 +311,7 @@ class Product:
         a, b, c = self.a, self.b, self.c
         if self._is_one_call(rows) and len(panels):
             return self._stack_views(rows)
-        pieces, depth = self.pieces, self.depth // self.pieces
+        pieces, depth, size_of = self.pieces, self.depth // self.pieces, self.itemsize
         across_a, across_c = ((x.between * self.shared.left[1], x.between) for x in (a, c))
         by_panels = self._by_panels(rows)
         lefts: dict[Numbers, tuple[int, View]] = {}
@@ -310,7 +319,7 @@ class Product:
         for blocks, (column, times, wide, width) in self._rectangles(rows, panels):
             numbers, rights, results = [], [], []
             for row, count, size in blocks:
-                outer = ((size * a.row, 0), (size * c.row, 4 * b.width))
+                outer = ((size * a.row, 0), (size * c.row, size_of * b.width))
                 counts, (steps_a, steps_c) = (count, min(wide, 2)), outer
                 many = count, wide
                 if by_panels:
@@ -319,20 +328,21 @@ class Product:
                     key = (group, row, wide > 1)
                     if key not in lefts:
                         sizes: Numbers = (pieces, *sides, *counts, size, depth)
-                        strides: Numbers = (4 * depth, *across_a, *steps_a, a.row, 4)
+                        strides: Numbers = (size_of * depth, *across_a, *steps_a, a.row, size_of)
                         lefts[key] = len(lefts), _view(first * a.between + row * a.row, sizes, strides)
-                    sizes, strides = (*sides, *many, size, width), (*across_c, *steps_c, c.row, 4)
-                    place = first * c.between + row * c.row + 4 * column
+                    sizes, strides = (*sides, *many, size, width), (*across_c, *steps_c, c.row, size_of)
+                    place = first * c.between + row * c.row + size_of * column
                     numbers.append(lefts[key][0])
                     rights.append((group, column, times, wide, count > 1, by_panels))
-                    results.append(_view(place, sizes, strides, (times, 4 * wide * b.width)))
-            is_plain = all(_is_plain(size, width, b.width, pieces) for _, _, size in blocks)
+                    results.append(_view(place, sizes, strides, (times, size_of * wide * b.width)))
+            is_plain = all(self._is_plain(size, width) for _, _, size in blocks)
             found.append(Part(is_plain, numbers * times, tuple(rights), results))
         return [left for _, left in lefts.values()], found
 
     def _flat_views(self, rows: int, panels: range) -> tuple[list[View], list[Part]]:
         """The same of a single product without pieces, in a quarter of the time."""
-        depth, row_a, row_c, panel = self.depth, self.a.row, self.c.row, 4 * self.b.width
+        depth, row_a, row_c, size_of = self.depth, self.a.row, self.c.row, self.itemsize
+        panel = size_of * self.b.width
         by_panels = self._by_panels(rows)
         lefts: list[View] = []
         found: list[Part] = []
@@ -350,11 +360,11 @@ class Product:
                     sides, many, steps_a, steps_c = (1, *many), (wide, *many), (0, *steps_a), (panel, *steps_c)
                 elif wide > 1:
                     sides, many, steps_a, steps_c = (*many, 1), (*many, wide), (*steps_a, 0), (*steps_c, panel)
-                lefts.append(View(row * row_a, (*sides, size, depth), (*steps_a, row_a, 4)))
-                place = row * row_c + 4 * column
-                results.append(View(place, (times, *many, size, width), (panel * wide, *steps_c, row_c, 4)))
+                lefts.append(View(row * row_a, (*sides, size, depth), (*steps_a, row_a, size_of)))
+                place = row * row_c + size_of * column
+                results.append(View(place, (times, *many, size, width), (panel * wide, *steps_c, row_c, size_of)))
                 rights.append((0, column, times, wide, often, by_panels))
-                is_plain = is_plain and _is_plain(size, width, self.b.width, 1)
+                is_plain = is_plain and self._is_plain(size, width)
             found.append(Part(is_plain, [*range(first, len(lefts))] * times, tuple(rights), results))
         return lefts, found
 
@@ -366,10 +376,11 @@ class Product:
     def _stack_views(self, rows: int) -> tuple[list[View], list[Part]]:
         """The same of several products that one call does, in a quarter of the time."""
         (_, across_a, row_a), (_, across_c, row_c), width = self.a, self.c, self.b.width
-        left = View(0, (self.count, rows, self.depth), (across_a, row_a, 4))
-        result = View(0, (1, self.count, rows, width), (4 * width, across_c, row_c, 4))
+        size_of = self.itemsize
+        left = View(0, (self.count, rows, self.depth), (across_a, row_a, size_of))
+        result = View(0, (1, self.count, rows, width), (size_of * width, across_c, row_c, size_of))
         right = 0, 0, 1, 1, False, self._by_panels(rows)
-        return [left], [Part(_is_plain(rows, width, width, 1), [0], (right,), [result])]
+        return [left], [Part(self._is_plain(rows, width), [0], (right,), [result])]
 
     def right(self, group: int, column: int, times: int, wide: int, often: bool, by_panels: bool) -> View:
         """Right sides: so many times some panels from a column on, for one block of rows or for several."""
@@ -378,9 +389,15 @@ class Product:
         blocks, depth = (2, 0) if often else (1, 0), self.depth // self.pieces
         axes = [(wide, b.panel), blocks] if by_panels else [blocks, (wide, b.panel)]
         sizes = (self.pieces, *counts, *[size for size, _ in axes], depth, b.width)
-        strides = (depth * b.row, *[step * b.between for step in steps], *[step for _, step in axes], b.row, 4)
-        place = other * b.between + column // b.width * b.panel + 4 * (column % b.width)
+        strides = (depth * b.row, *[step * b.between for step in steps], *[step for _, step in axes], b.row, b.itemsize)
+        place = other * b.between + column // b.width * b.panel + b.itemsize * (column % b.width)
         return _view(place, sizes, strides, (times, wide * b.panel))
+
+    def _is_plain(self, rows: int, columns: int) -> bool:
+        """Whether `steps` gives one product, and no more, for so many columns of a right side."""
+        lanes = REGISTER // self.itemsize
+        is_even = rows > 1 or columns <= lanes or not columns % lanes
+        return self.pieces == 1 and columns == self.b.width and is_even
 
     def _by_panels(self, rows: int) -> bool:
         """Whether all blocks of so many rows are multiplied by a panel before the next one is read."""
@@ -389,12 +406,12 @@ class Product:
     def _band(self, rows: int) -> int:
         """How many of so many rows meet all panels before others do."""
         in_bands = self._by_panels(rows) or self.pieces > 1  # a band has memory for its pieces
-        return max(_ROWS, _AGAIN // (4 * max(1, self.depth))) if in_bands else rows
+        return max(_ROWS, _AGAIN // (self.itemsize * max(1, self.depth))) if in_bands else rows
 
     def _rectangles(self, rows: int, panels: range) -> Iterator[Rectangle]:
         """Blocks of rows, as `runs` has them, and panels that they are multiplied by, as `_panels` has them."""
         band = self._band(rows)
-        again = max(1, _CACHED // max(1, 4 * self.depth * self.b.width))
+        again = max(1, _CACHED // max(1, self.itemsize * self.depth * self.b.width))
         for start, count, size in runs(rows, band):
             blocks = runs(size, self.most)
             across = self._panels(panels, again if len(blocks) > 1 else max(1, len(panels)))
@@ -456,25 +473,21 @@ def part(whole: range, thread: int, threads: int) -> range:
     return range(len(whole) * thread // threads, len(whole) * (thread + 1) // threads)
 
 
-def _is_plain(rows: int, columns: int, width: int, pieces: int) -> bool:
-    """Whether `steps` gives one product, and no more, for so many columns of right sides of this width."""
-    return pieces == 1 and columns == width and (rows > 1 or columns <= LANES or not columns % LANES)
-
-
 def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     """The product that a launch of this code is, its operands being at these addresses."""
     _, w, y = (
         [params[int(size[1:])] if isinstance(size, str) else size for size in shape]
         for shape in (*code.inputs, *code.outputs)
     )
-    groups = code.attributes.get("groups", 1)
+    groups, itemsize = code.attributes.get("groups", 1), by_name(code.reads[0]).itemsize
     columns, depth, most, number = y[-1] // groups, w[-2], 1 << 60, 1
     width = stored = code.attributes.get("nr", 0)
-    if in_blocks() and (stored or 4 * depth * columns <= _CACHED):
-        width = stored or (WIDTH if columns > 2 * WIDTH else columns)
-        number, most = blocks(depth, width) if stored else (1, block_rows(depth, width))
-    row, panel = (4 * stored, 4 * stored * depth) if stored else (4 * columns, 4 * width)
-    b = Panels(addresses[1], 4 * prod(w[-3:] if stored else w[-2:]), row, panel, width or columns)
+    if in_blocks() and (stored or itemsize * depth * columns <= _CACHED):
+        width = stored or (wide(itemsize) if columns > 2 * wide(itemsize) else columns)
+        number, most = blocks(depth, width, itemsize) if stored else (1, block_rows(depth, width))
+    row, panel = (stored, stored * depth) if stored else (columns, width)
+    between = itemsize * prod(w[-3:] if stored else w[-2:])
+    b = Panels(addresses[1], between, itemsize * row, itemsize * panel, width or columns, itemsize)
     count, unit, shared = prod(w[: -3 if stored else -2]), 1, None
     rows = prod(y[:-1]) // (max(1, count) if groups == 1 else 1)
     if code.primitive == "conv_winograd":
@@ -487,7 +500,7 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
         count = prod(shared.left)
     ends = (addresses[0], depth), (addresses[2], columns)
     if shared or groups > 1:  # matrices whose rows alternate
-        a, c = (Rows(at, 4 * size, 4 * size * count) for at, size in ends)
+        a, c = (Rows(at, itemsize * size, itemsize * size * count) for at, size in ends)
     else:
-        a, c = (Rows(at, 4 * size * rows, 4 * size) for at, size in ends)
+        a, c = (Rows(at, itemsize * size * rows, itemsize * size) for at, size in ends)
     return Product((count, rows, depth, columns), most, a, b, c, unit, number, shared)

@@ -14,7 +14,7 @@ import numpy as np
 
 from sardonyx.common.record import record
 
-from .blas import BAND, COMMON, LANES, Product, part
+from .blas import BAND, COMMON, REGISTER, Product, part
 from .heights import whole
 from .operands import ArrayAt, Numbers, Step
 from .products import multiply
@@ -112,7 +112,7 @@ class Call:
 
 def _layout(product: Product, stages: tuple[str, ...], may_be_common: bool, units: int) -> tuple[int, Layout]:
     """The units that are done at a time, and where their left sides and results are."""
-    seen, made = (4 * product.count * product.unit * size for size in (product.depth, product.columns))
+    seen, made = (product.itemsize * product.count * product.unit * size for size in (product.depth, product.columns))
     made = made if "after" in stages else 0
     if may_be_common and units * (seen + made) <= COMMON:
         return units, Layout(seen, made, seen * units, made * units, True)
@@ -130,24 +130,24 @@ _matmul = partial(np.matmul, order="C")
 def steps(a: np.ndarray, b: np.ndarray, c: np.ndarray, spare: dict[Numbers, np.ndarray]) -> Iterator[Step]:
     """What to call for a @ b, of which c may want the first columns alone, or the sum; `spare` is memory for the rest.
 
-    A vector's product with a matrix sums the columns behind the last 16 in another order than the rest, so these
+    A vector's product with a matrix sums the columns behind the last register in another order than the rest, so these
     overlap those before.
     """
-    (rows, columns), width = c.shape[-2:], b.shape[-1]
+    (rows, columns), width, lanes = c.shape[-2:], b.shape[-1], REGISTER // c.itemsize
     if a.ndim > c.ndim:
         shape = (*a.shape[:1], *c.shape[:-1], width)
-        sums = spare.setdefault(shape, np.empty(shape, np.float32))
+        sums = spare.setdefault(shape, np.empty(shape, c.dtype))
         yield partial(_matmul, a, b, out=sums)
         first, *others = sums[..., :columns]
         for other in others:
             yield partial(np.add, first, other, out=c)
             first = c
     elif columns < width:
-        made = np.empty((*c.shape[:-1], width), np.float32)
+        made = np.empty((*c.shape[:-1], width), c.dtype)
         yield partial(_matmul, a, b, out=made)
         yield partial(np.copyto, c, made[..., :columns])
-    elif rows == 1 and columns > LANES and (rest := columns % LANES):
+    elif rows == 1 and columns > lanes and (rest := columns % lanes):
         yield partial(_matmul, a, b[..., :-rest], out=c[..., :-rest])
-        yield partial(_matmul, a, b[..., -LANES:], out=c[..., -LANES:])
+        yield partial(_matmul, a, b[..., -lanes:], out=c[..., -lanes:])
     else:
         yield partial(_matmul, a, b, out=c)

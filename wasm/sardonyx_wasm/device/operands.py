@@ -15,7 +15,7 @@ Operands: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 Rectangle: TypeAlias = tuple[Sequence[tuple[int, int, int]], tuple[int, int, int, int]]
 Step: TypeAlias = Callable[[], Any]
 ArrayAt: TypeAlias = Callable[[int, Numbers, Numbers], np.ndarray]
-"""Makes an array of float32 of an address in a host's memory, a shape, and strides in bytes."""
+"""Makes an array of the elements of a product, of an address in a host's memory, a shape, and strides in bytes."""
 
 
 class Rows(NamedTuple):
@@ -27,22 +27,23 @@ class Rows(NamedTuple):
 
 
 class Panels(NamedTuple):
-    """The same of right sides, with the bytes from panel to panel and the columns of one."""
+    """The same of right sides, with the bytes from panel to panel, the columns of one, and the bytes of an element."""
 
     address: int
     between: int
     row: int
     panel: int
     width: int
+    itemsize: int = 4
 
     @property
     def stored(self) -> bool:
         """Whether panels lie one after another, the last one filled up with zeros."""
-        return self.row == 4 * self.width
+        return self.row == self.itemsize * self.width
 
 
 class View(NamedTuple):
-    """An array of float32 somewhere in memory, sizes and strides being those of NumPy."""
+    """An array somewhere in memory, sizes and strides being those of NumPy."""
 
     offset: int
     sizes: Numbers

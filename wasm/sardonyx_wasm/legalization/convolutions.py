@@ -15,7 +15,6 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.beside import beside
-from sardonyx.compiler.legalization.channels_last import are_floats
 from sardonyx.compiler.legalization.filtering import Filter, weight_transform
 from sardonyx.compiler.legalization.phases import interleaved
 from sardonyx.compiler.legalization.volumes import is_plane, is_small, planes
@@ -26,7 +25,7 @@ from sardonyx.sizes.symbolic import Size, hint, maximum, product, same
 from .. import primitives as own
 from ..device import blas
 from .legalizer import Legalizer
-from .products import in_panels, matmul, panel_width
+from .products import FLOATS, in_panels, matmul, panel_width, precision
 from .tiling import Way, Window, fastest
 
 
@@ -36,9 +35,10 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     (output,) = equation.outputs
     params = equation.params
     is_sized = all(isinstance(size, int) for size in w.shape) and hint(output.size) > 0
-    if not (is_sized and are_floats(x) and x.rank in (3, 4, 5) and _plain(params)):
+    if not (is_sized and x.dtype in FLOATS and x.rank in (3, 4, 5) and _plain(params)):
         return False
-    image, kernel = p.cast(legalizer.last(x), dtypes.float32), p.cast(w, dtypes.float32)
+    taken = precision(output.dtype)
+    image, kernel = p.cast(legalizer.last(x), taken), p.cast(w, taken)
     lines = [params["strides"], params["dilations"], params["spread"], params["low"]]
     if flat := x.rank == 3:  # an image of one column: units are rows
         image = p.reshape(image, [*image.shape[:2], 1, image.shape[2]])
@@ -101,7 +101,7 @@ def _transposed(
     else:
         made = [shape[0], *sizes, shape[-1]]
         phases = [
-            p.full(made, 0.0, dtypes.float32)
+            p.full(made, 0.0, image.dtype)
             if part is None
             else convolve(legalizer, image, part, made, groups, ones, closer, starts)
             for part, (starts, _) in zip(parts, windows, strict=True)
@@ -125,8 +125,9 @@ def convolve(
     """The convolution of an image [B, *spatial, C] with w [M, C / groups, *taps] to this shape [B, *sizes, M].
 
     `low` are the zeros before the image, whose elements are left out where they are negative. An `exact` one of
-    integers has no other numbers on the way.
+    integers has no other numbers on the way; nor has one of float64, since tiles are of float32.
     """
+    exact = exact or image.dtype is dtypes.float64
     features, channels, *taps = map(int, w.shape)
     window = {"kernel": tuple(taps), "strides": tuple(strides), "dilations": tuple(dilations)}
     image, low = trimmed(image, low)
@@ -144,7 +145,7 @@ def convolve(
             repeated = p.broadcast_to(p.unsqueeze(padded, [padded.rank]), every)
             padded = p.reshape(repeated, (*padded.shape[:-1], features))
         taps_first = p.transpose(p.reshape(w, [features, prod(taps)]), [1, 0])
-        return legalizer.record(own.DEPTHWISE, [padded, taps_first], window, dtypes.float32, tuple(shape))
+        return legalizer.record(own.DEPTHWISE, [padded, taps_first], window, image.dtype, tuple(shape))
     if groups > 1 or prod(taps) == 1 or len(taps) == 3 or not legalizer.is_constant(w):
         return _direct(legalizer, image, w, shape, groups, window, low)
     if whole := _seen_whole(legalizer, image, w, shape, window, low, exact):
@@ -222,13 +223,13 @@ def _direct(
         return _by_columns(legalizer, padded, w, shape, window)
     if groups > 1 and (result := _by_groups(legalizer, padded, w, shape, window, groups)) is not None:
         return result
-    per_group = features // groups
+    per_group, width = features // groups, legalizer.width(padded.dtype)
     weights = p.reshape(w, [groups, per_group, channels, prod(taps)])
     weights = p.reshape(p.transpose(weights, [0, 3, 2, 1]), [groups, prod(taps) * channels, per_group])
-    packed = in_panels(weights, legalizer.width)
+    packed = in_panels(weights, width)
     panels = p.reshape(packed, [product(packed.shape[:2]), *packed.shape[2:]])
-    params = {**window, "groups": groups, "m": features, "nr": legalizer.width}
-    return legalizer.record(own.CONV_PACKED, [padded, panels], params, dtypes.float32, tuple(shape))
+    params = {**window, "groups": groups, "m": features, "nr": width}
+    return legalizer.record(own.CONV_PACKED, [padded, panels], params, padded.dtype, tuple(shape))
 
 
 def _by_columns(legalizer: Legalizer, padded: Array, w: Array, shape: Sequence[Size], window: dict[str, Any]) -> Array:
@@ -237,15 +238,15 @@ def _by_columns(legalizer: Legalizer, padded: Array, w: Array, shape: Sequence[S
     matrix = p.reshape(p.transpose(w, [*range(2, w.rank), 1, 0]), [depth, features])
     single = prod(window["kernel"]) == 1
     if single and prod(window["strides"]) == 1:
-        return matmul(legalizer, p.slice_(padded, [0] * w.rank, [*shape[:-1], depth]), matrix, dtypes.float32)
+        return matmul(legalizer, p.slice_(padded, [0] * w.rank, [*shape[:-1], depth]), matrix, padded.dtype)
     if nr := panel_width(legalizer, shape[:-1], matrix):
         params = {**window, "n": features, "nr": nr}
-        return legalizer.record(own.CONV_PANELS, [padded, in_panels(matrix, nr)], params, dtypes.float32, tuple(shape))
+        return legalizer.record(own.CONV_PANELS, [padded, in_panels(matrix, nr)], params, padded.dtype, tuple(shape))
     if single:
         columns = p.slice_(padded, [0] * w.rank, [*shape[:-1], depth], [1, *window["strides"], 1])
     else:
-        columns = legalizer.record(own.IM2COL, [padded], window, dtypes.float32, (*shape[:-1], depth))
-    return matmul(legalizer, columns, matrix, dtypes.float32)
+        columns = legalizer.record(own.IM2COL, [padded], window, padded.dtype, (*shape[:-1], depth))
+    return matmul(legalizer, columns, matrix, padded.dtype)
 
 
 def _by_groups(
@@ -255,14 +256,14 @@ def _by_groups(
     features, channels, *taps = map(int, w.shape)
     per_group, depth = features // groups, prod(taps) * channels
     lanes = own.CONV_GROUPED.lanes
-    direct = per_group == lanes and taps[-1] <= own.DEPTHWISE.taps
+    direct = per_group == lanes and taps[-1] <= own.DEPTHWISE.taps and padded.dtype is dtypes.float32
     natively = legalizer.target == "wasmtime" and hint(product(shape)) * depth >= blas.FEWEST
     if natively and not (direct and channels <= lanes):
         columns = p.reshape(p.transpose(w, [0, *range(2, w.rank), 1]), [groups, per_group, depth])
-        nr = blas.panel_width(depth, per_group, hint(product(shape[:-1]))) or per_group
+        nr = blas.panel_width(depth, per_group, hint(product(shape[:-1])), padded.dtype.itemsize) or per_group
         panels = in_panels(p.transpose(columns, [0, 2, 1]), nr)
         params = {**window, "groups": groups, "n": features, "nr": nr}
-        return legalizer.record(own.CONV_PANELS, [padded, panels], params, dtypes.float32, tuple(shape))
+        return legalizer.record(own.CONV_PANELS, [padded, panels], params, padded.dtype, tuple(shape))
     if direct:
         lines = p.reshape(w, [features // lanes, lanes, channels, prod(taps[:-1]), taps[-1]])
         lanes_last = p.transpose(lines, [0, 3, 2, 4, 1])
@@ -346,7 +347,7 @@ def _by_winograd(
         padded = p.slice_(padded, [0] * 4, [padded.shape[0], *seen, channels])
     names = ("tile", "kernel", "strides", "dilations")
     params: dict[str, Any] = dict(zip(names, zip(*lines, strict=True), strict=True))
-    nr = legalizer.width
+    nr = legalizer.width(dtypes.float32)
     if legalizer.target == "wasmtime":
         nr = blas.panel_width(channels, features, hint(product([shape[0], *tiles]))) or features
     params |= {"n": features, "nr": nr}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.compiler.legalization.channels_last import ChannelsLast
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.trace import Trace
@@ -14,14 +15,17 @@ EXACT = 1 << 24
 
 
 class Legalizer(ChannelsLast):
-    """Rewrites a trace for a host's compiler, "wasmtime" or "v8", whose tiles are `width` columns wide."""
+    """Rewrites a trace for a host's compiler, "wasmtime" or "v8"."""
 
     def __init__(self, trace: Trace, target: str) -> None:
         super().__init__(trace)
         self.target = target
-        self.width = panel_width(target)
         self.largest: dict[Array, int] = {}
         """How large the integers can be that an Array has from float32, which holds them."""
+
+    def width(self, dtype: DType) -> int:
+        """The columns of its tiles."""
+        return panel_width(self.target, dtype.name)
 
     def cast(self, equation: Equation) -> bool:
         """cast of integers that were floats to floats -> these floats"""

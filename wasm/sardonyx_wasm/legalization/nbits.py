@@ -62,7 +62,7 @@ def matmul(legalizer: Legalizer, product: Multiplied) -> Array | None:
     zeros = weights.matrix(p.cast(weights.zeros, dtypes.int32) - base, rows, columns, inner)
     scales = weights.matrix(p.cast(weights.scales, dtypes.float32), rows, columns, inner)
     repeat = -(-size // block)
-    nr = legalizer.width
+    nr = legalizer.width(dtypes.float32)
     operands = [
         p.pad(p.cast(a, dtypes.float32), [0, 0], [0, padded - depth]),
         _packed(p.pad(numbers, [0, 0], [padded - depth, 0]), bits, nr),

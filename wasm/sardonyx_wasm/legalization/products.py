@@ -7,7 +7,8 @@ from math import prod
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
-from sardonyx.compiler.legalization.products import contraction
+from sardonyx.common.dtypes import DType
+from sardonyx.compiler.legalization.products import contracted
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.sizes.symbolic import Size, hint, product
 
@@ -15,6 +16,8 @@ from .. import primitives as own
 from ..device import blas
 from .legalizer import Legalizer
 
+FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+"""What routines compute with: float64 as it is, the others in float32."""
 FEWEST = 512
 """Products of fewer multiplications stay generated kernels."""
 
@@ -22,26 +25,34 @@ FEWEST = 512
 def dot_general(legalizer: Legalizer, equation: Equation) -> bool:
     """dot_general of floats -> matmul, matmul_packed or matmul_panels"""
     (output,) = equation.outputs
-    contracted = contraction(equation)
-    if contracted is None or not contracted.work >= FEWEST:
+    if not all(x.dtype in FLOATS for x in (*equation.inputs, output)):
         return False
-    if contracted.is_sums and contracted.work < blas.FEWEST:
+    matrices = contracted(equation)
+    if not matrices.work >= FEWEST:
+        return False
+    if matrices.is_sums and matrices.work < blas.FEWEST:
         return False  # fusion joins them with what surrounds them
-    legalizer.define_reshaped(output, matmul(legalizer, *contracted.operands(contracted.batch), output.dtype))
+    legalizer.define_reshaped(output, matmul(legalizer, *matrices.operands(matrices.batch), output.dtype))
     return True
 
 
-def matmul(legalizer: Legalizer, a: Array, b: Array, dtype: dtypes.DType) -> Array:
+def precision(dtype: DType) -> DType:
+    """The type in which routines compute floats of a type."""
+    return dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
+
+
+def matmul(legalizer: Legalizer, a: Array, b: Array, dtype: DType) -> Array:
     """The product of two matrices, or of stacks of them."""
-    a, b = p.cast(a, dtypes.float32), p.cast(b, dtypes.float32)
+    taken = precision(dtype)
+    a, b = p.cast(a, taken), p.cast(b, taken)
     shape = (*a.shape[:-1], b.shape[-1])
     is_own = b.rank == 2 and _stays(legalizer, a.shape[:-1], b)
-    nr = legalizer.width if is_own else panel_width(legalizer, a.shape[:-1], b) if b.rank == 2 else 0
+    nr = legalizer.width(taken) if is_own else panel_width(legalizer, a.shape[:-1], b) if b.rank == 2 else 0
     if nr:
         routine = own.MATMUL_PACKED if is_own else own.MATMUL_PANELS
-        result = legalizer.record(routine, [a, in_panels(b, nr)], {"n": shape[-1], "nr": nr}, dtypes.float32, shape)
+        result = legalizer.record(routine, [a, in_panels(b, nr)], {"n": shape[-1], "nr": nr}, taken, shape)
     else:
-        result = legalizer.record(own.MATMUL, [a, b], {}, dtypes.float32, shape)
+        result = legalizer.record(own.MATMUL, [a, b], {}, taken, shape)
     return p.cast(result, dtype)
 
 
@@ -51,9 +62,9 @@ def panel_width(legalizer: Legalizer, rows: Sequence[Size], b: Array) -> int:
     if known is None:
         return 0
     if legalizer.target == "v8":
-        return legalizer.width
+        return legalizer.width(b.dtype)
     count = hint(product(rows))
-    return blas.panel_width(*known, count) if count * prod(known) >= blas.FEWEST else 0
+    return blas.panel_width(*known, count, b.dtype.itemsize) if count * prod(known) >= blas.FEWEST else 0
 
 
 def _stays(legalizer: Legalizer, rows: Sequence[Size], b: Array) -> bool:

@@ -23,7 +23,7 @@ def pack(legalizer: Legalizer, equation: Equation) -> bool:
     """
     layer = Layer(**equation.params)
     inputs, weights, *others = equation.inputs
-    columns = p.transpose(weights, [0, 2, 1])
+    columns, width = p.transpose(weights, [0, 2, 1]), legalizer.width(dtypes.float32)
     hidden = int(columns.shape[1])
     if "scale" in layer.operands and (quads := in_quads(columns)):
         equation.inputs = (inputs, *quads, *others)
@@ -32,9 +32,9 @@ def pack(legalizer: Legalizer, equation: Equation) -> bool:
         panels = in_pairs(p.cast(columns, dtype))
     elif layer.cell == "gru" and not layer.linear_before_reset:
         gated, linear = p.slice_axis(columns, 2, 0, 2 * hidden), p.slice_axis(columns, 2, 2 * hidden, hidden)
-        panels = p.concat([in_panels(gated, legalizer.width), in_panels(linear, legalizer.width)], 1)
+        panels = p.concat([in_panels(gated, width), in_panels(linear, width)], 1)
     else:
-        panels = in_panels(columns, legalizer.width)
+        panels = in_panels(columns, width)
     equation.inputs = (inputs, panels, *others)
     return False
 

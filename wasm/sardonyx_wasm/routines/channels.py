@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ..assembler import Expr, Function, Operand, ValueType, Variable, f32x4, i32
+from ..assembler import Expr, Function, Operand, ValueType, Variable, f32x4, f64x2, i32
 from ..code import Unit
 from . import frame
 
@@ -74,6 +74,6 @@ def channels(f: Function, pixel: Expr, lanes: ValueType, pointers: Sequence[Vari
 
 def multiply_add(unit: Unit, a: Expr, b: Expr, c: Expr) -> Expr:
     """a * b + c, rounded once or twice, as the host does it faster."""
-    if "relaxed-simd" in unit.features and a.type is f32x4:
-        return f32x4.relaxed_madd(a, b, c)
+    if "relaxed-simd" in unit.features and a.type in (f32x4, f64x2):
+        return a.type.relaxed_madd(a, b, c)
     return a * b + c

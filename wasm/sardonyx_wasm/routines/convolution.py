@@ -35,16 +35,17 @@ def conv_packed(unit: Unit, routine: Routine) -> Code:
         elif dilations[-1] == 1:
             segments[-1], joined = 1, kernel[-1]
     shape = tile.SHAPES[unit.target]
-    multiply = tile.product(unit)
+    element = tile.LANES[routine.reads[0]].element
+    multiply = tile.product(unit, routine.reads[0])
     with frame.function(unit, routine) as f:
         with f.if_(i32.ge_u(f.begin, f.end)):
             f.return_()
         x, w, z = frame.buffers(f, routine)
-        pixel = f.let(frame.size(f, depth) * 4)
+        pixel = f.let(frame.size(f, depth) * element)
         steps = channels.steps(f, routine.inputs[0], pixel)
-        c_row = f.let(frame.size(f, made) * 4)
+        c_row = f.let(frame.size(f, made) * element)
         seen, sums = (f.let(i32.div_u(size, groups)) for size in (pixel, c_row))
-        panel = f.let(seen * (prod(kernel) * shape.width // 4))
+        panel = f.let(seen * (prod(kernel) * shape.width // element))
         weights = f.let(i32.div_u(sums + (shape.width - 1), shape.width) * panel)
 
         place = f.local(i32, init=f.scratch)

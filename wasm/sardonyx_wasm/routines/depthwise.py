@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 from sardonyx.code.kernel import Routine
 
-from ..assembler import Expr, Function, ValueType, Variable, f32, f32x4, i32
+from ..assembler import Expr, Function, ValueType, Variable, i32
 from ..code import Code, Unit
 from ..primitives import DEPTHWISE
 from . import channels, frame
+from .tile import LANES
 
 _TAPS = DEPTHWISE.taps
 _ROWS = {"v8": 3, "wasmtime": 1}
@@ -54,19 +55,20 @@ class Window(NamedTuple):
 
 def depthwise(unit: Unit, routine: Routine) -> Code:
     """`depthwise`; attributes kernel, strides, dilations."""
-    window = Window.of(routine)
+    window, held = Window.of(routine), LANES[routine.reads[0]]
     source, target = routine.inputs[0], routine.outputs[0]
     batch, *rows, columns, depth = target
     narrow = len(rows) == 1 and source[2] == columns == window.kernel[2] == 1  # x is a line, and so are the outputs
     strides = window.strides[-len(rows) - 1 :]
     if narrow:
         window = Window(*((1, 1, along) for _, along, _ in window))
-    parts = 1 if narrow else _parts(rows, depth)
-    suits = {f32x4: isinstance(depth, str) or depth >= 4, f32: isinstance(depth, str) or depth < 4}
+    parts = 1 if narrow else _parts(rows, depth, held.element)
+    least = held.type.size // held.element
+    suits = {held.type: isinstance(depth, str) or depth >= least, held.scalar: isinstance(depth, str) or depth < least}
     kinds = [_row(unit, window, lanes) for lanes, possible in suits.items() if possible]
     with frame.function(unit, routine) as f:
         x, w, y = frame.buffers(f, routine)
-        pixel = f.let(frame.size(f, depth) * 4)
+        pixel = f.let(frame.size(f, depth) * held.element)
         steps = channels.steps(f, source, pixel)
         across = f.let(frame.size(f, columns) * pixel)
         number, count = f.local(i32), f.local(i32, init=i32.const(1))
@@ -95,11 +97,11 @@ def depthwise(unit: Unit, routine: Routine) -> Code:
     return Code(f, frame.units((batch, *rows, parts)))
 
 
-def _parts(rows: Sequence[int | str], depth: int | str) -> int:
+def _parts(rows: Sequence[int | str], depth: int | str, element: int) -> int:
     """The parts in which the channels of a line are divided: lines of the cache, the last part being one or more."""
     if isinstance(depth, str) or any(isinstance(size, str) for size in rows) or prod(map(int, rows)) >= _FEW:
         return 1
-    return max(1, 4 * depth // _LINE)
+    return max(1, element * depth // _LINE)
 
 
 def _left(f: Function, number: Expr, size: Expr) -> Expr:
@@ -118,8 +120,8 @@ def _row(unit: Unit, window: Window, lanes: ValueType) -> Function:
 
 def _write_row(unit: Unit, window: Window, lanes: ValueType) -> Function:
     wide, usual, single = (_write_tile(unit, window, lanes, count) for count in (7, 4, 1))
-    by_lines = lanes is f32x4 and window.kernel[2] <= _TAPS
-    lines = _write_lines(unit, window, 4) if by_lines else None
+    by_lines = lanes.size > 8 and window.kernel[2] <= _TAPS
+    lines = _write_lines(unit, window, lanes, 4) if by_lines else None
     apart = _LINE if unit.target == "wasmtime" else _conflicting(window, 4)
     params = dict.fromkeys(("x", "w", "y", "across", *_STEPS), i32)
     with unit.module.function(f"depthwise_row_{window}", params) as f:
@@ -176,12 +178,12 @@ def _write_tile(unit: Unit, window: Window, lanes: ValueType, count: int) -> Fun
     return f
 
 
-def _write_lines(unit: Unit, window: Window, count: int) -> Function:
+def _write_lines(unit: Unit, window: Window, lanes: ValueType, count: int) -> Function:
     """The same for pixels of whole lines."""
     (deep, height, width), (behind, down, _) = window.kernel, window.dilations
     params = dict.fromkeys(("x", "w", "y", *_STEPS), i32)
     with unit.module.function(f"depthwise_lines_{window}_{count}", params) as f:
-        sums = [f.local(f32x4) for _ in range(count)]
+        sums = [f.local(lanes) for _ in range(count)]
         plane, row, weight, kz, ky, part, target, at = (f.local(i32) for _ in range(8))
 
         def outputs(use: Callable[[Variable], None]) -> None:
@@ -193,12 +195,12 @@ def _write_lines(unit: Unit, window: Window, count: int) -> Function:
                 use(total)
 
         def taps(first: bool) -> None:
-            with f.loop(part, 0, _LINE, step=f32x4.size):
+            with f.loop(part, 0, _LINE, step=lanes.size):
                 if not first:
-                    outputs(lambda total: f.set(total, f32x4.load(target)))
+                    outputs(lambda total: f.set(total, lanes.load(target)))
                 f.set(at, row + part)
-                weights = _weights(f, f32x4, f.let(weight + part))
-                add_taps(unit, f, window, sums, width, at, f32x4.load, weights, first)
+                weights = _weights(f, lanes, f.let(weight + part))
+                add_taps(unit, f, window, sums, width, at, lanes.load, weights, first)
                 outputs(lambda total: f.store(target, total))
             f.set(row, row + f.line * down)
             f.set(weight, weight + f.pixel * width)

@@ -77,7 +77,7 @@ def multiplied(rewriter: Rewriter, equation: Equation) -> Multiplied | None:
     """What a dot_general multiplies, if those are floats and dequantized weights."""
     a, b = equation.inputs
     params = equation.params
-    if not (are_floats(a, b) and params["dtype"].is_float):
+    if not are_floats(a, b, *equation.outputs):
         return None
     if params["batch"][0] or b.value is not None or not rewriter.is_constant(b):
         return None

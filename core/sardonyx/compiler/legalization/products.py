@@ -43,8 +43,8 @@ class Contraction:
 
 
 def contraction(equation: Equation) -> Contraction | None:
-    """The contraction of a dot_general of floats."""
-    return contracted(equation) if are_floats(*equation.inputs) and equation.params["dtype"].is_float else None
+    """The contraction of a dot_general of floats, if float32 holds them and the results."""
+    return contracted(equation) if are_floats(*equation.inputs, *equation.outputs) else None
 
 
 def contracted(equation: Equation) -> Contraction:
