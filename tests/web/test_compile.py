@@ -82,15 +82,18 @@ def sizes(feeds: Arrays) -> dict[str, Any]:
 
 def visit(where: Any, source: str, feeds: Arrays | None = None, script: str = "visit", **more: Any) -> dict[str, Any]:
     """What `visit.mjs` answers in a page, or by a script in a page."""
-    tensors = {name: [x.dtype.name, x.ravel().tolist(), list(x.shape)] for name, x in (feeds or {}).items()}
     where.goto(PAGE)
-    given = json.dumps({"source": source, "feeds": tensors, **more})
+    given = json.dumps({"source": source, "feeds": told(feeds or {}), **more})
     expression = f"ready.then(() => ({script})({given}))"
     session = where.context.new_cdp_session(where)  # Playwright's own way needs eval, which a policy may forbid
-    told = session.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True})
-    assert "exceptionDetails" not in told, told
-    found: dict[str, Any] = told["result"]["value"]
+    said = session.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True})
+    assert "exceptionDetails" not in said, said
+    found: dict[str, Any] = said["result"]["value"]
     return found
+
+
+def told(feeds: Arrays) -> dict[str, list[Any]]:
+    return {name: [x.dtype.name, x.ravel().tolist(), list(x.shape)] for name, x in feeds.items()}
 
 
 def check(answer: dict[str, Any], model: bytes, feeds: Arrays) -> None:
@@ -147,6 +150,12 @@ def test_a_second_visit_loads_no_python(chromium: Chromium) -> None:
         # where nobody answers, what is there is used
         page.route("**/data/*", lambda route: route.abort())
         check(visit(page, "/data/new.onnx", feeds, options=sizes(feeds)), model, feeds)
+        page.close()
+        page = visitor.new_page()
+        check(visit(page, "/data/new.onnx", feeds, options=sizes(feeds)), model, feeds)
+        visitor.set_offline(True)
+        given = {"source": "/data/new.onnx", "options": sizes(feeds), "feeds": told(feeds)}
+        check(page.evaluate("(given) => visit(given)", given), model, feeds)
 
 
 def test_a_file_where_nothing_is_kept(chromium: Chromium) -> None:
@@ -206,7 +215,7 @@ def test_values_that_decide_on_shapes(chromium: Chromium) -> None:
         assert visit(page, "", script="async () => ({ count: (await caches.keys()).length })") == {"count": 1}
 
 
-def test_errors_are_those_of_python(chromium: Chromium) -> None:
+def test_errors_are_those_of_python(chromium: Chromium, monkeypatch: pytest.MonkeyPatch) -> None:
     site = chromium.site
     model, feeds = relu()
     site.data |= {"relu.onnx": model, "note.txt": b"nothing but words", "bad.onnx": model[:-9]}
@@ -224,6 +233,18 @@ def test_errors_are_those_of_python(chromium: Chromium) -> None:
         page.route("**/lean/python_stdlib.zip.packed", lambda route: route.fulfill(status=404))
         error = visit(page, "/data/relu.onnx", feeds)["error"]
         assert error == f"{site.address}/site/pyodide/lean/python_stdlib.zip.packed: the server answers 404"
+        page.unroute("**/lean/python_stdlib.zip.packed")
+        content = site.content
+        monkeypatch.setattr(site, "content", lambda path: None if "compiler.js" in path else content(path))
+        error = visit(page, "/data/relu.onnx", feeds)["error"]
+        assert error == "compiler.js cannot run: it is missing, or the page's policy refuses it"
+        engine = f"{site.address}/site/sardonyx/engine.json"
+        page.route(engine, lambda route: route.fulfill(body="<!doctype html><title>an app</title>"))
+        error = visit(page, "/data/relu.onnx", feeds)["error"]
+        assert error == f"{engine} is missing, so there is no compiler: `sardonyx web DIR` makes the whole folder"
+        page.route(engine, lambda route: route.abort())
+        error = visit(page, "/data/relu.onnx", feeds)["error"]
+        assert error == f"{engine} cannot be fetched by this page: Failed to fetch"
 
 
 @pytest.mark.parametrize("script", ["visit", WORKER, SERVICE_WORKER], ids=["page", "worker", "service worker"])

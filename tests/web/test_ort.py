@@ -73,6 +73,7 @@ def test_where_the_code_comes_from(chromium: Chromium, digits: bytes) -> None:
     chromium.site.data["beside.onnx.sdx"] = digits
     chromium.site.data["app.html"] = b"<!doctype html><title>an app</title>"
     chromium.site.data["sardonyx.json"] = json.dumps({"bundles": {digest: "digits.onnx"}}).encode()
+    chromium.site.data["empty.json"] = b"{}"
     told = ask(chromium, "sources", digest)
     assert told["inputs"] == 8 * [["image"]]
     assert told["none"].startswith(
@@ -81,6 +82,12 @@ def test_where_the_code_comes_from(chromium: Chromium, digits: bytes) -> None:
     assert told["fallen"] == told["none"]
     assert told["gone"] == "/data/gone.onnx: the server answers 404 Not Found"
     assert told["page"] == "/data/app.html is HTML: is its address right?"
+    index = "is no index of bundles: `sardonyx compile --site DIR` writes one, sardonyx.json"
+    assert told["wrong"] == [
+        f"/data/app.html {index}",
+        f"/data/empty.json {index}",
+        "env.sardonyx.bundles needs crypto.subtle: serve the page by HTTPS, or from localhost",
+    ]
 
 
 def test_providers_fall_through(chromium: Chromium, digits: bytes) -> None:

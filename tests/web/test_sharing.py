@@ -12,6 +12,7 @@ import pytest
 from sardonyx import InferenceSession
 from sardonyx.demo import assets
 from sardonyx.plans.bundle import Bundle
+from sardonyx.web.linking import served
 from tests.support.browser import Chromium
 from tests.web.pages import bundled
 
@@ -81,6 +82,76 @@ def test_a_page_does_without_workers(chromium: Chromium, digits: bytes, policy: 
         assert "host.js" not in scripts(page)
 
 
+HELPLESS = """async () => {
+    const { Tensor, load } = await import("/data/linked/runtime.js");
+    const image = new Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+    const session = await load("/data/digits.sdx", { target: "wasm", threads: 2 });
+    const found = [];
+    for (let k = 0; k < 20; k++) {
+        const { probabilities } = await session.run({ image });
+        found.push([...probabilities.data]);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    return [found, session.threads, session.constructor.name];
+}"""
+
+
+def test_a_thread_that_does_not_start_is_done_without(chromium: Chromium, digits: bytes) -> None:
+    """What a crew's worker throws is no fault of the worker that has the sessions."""
+    scripts = {f"linked/{path}": data for path, data in served().items()}
+    with visit(chromium, digits) as page:
+        said: list[str] = []
+        page.on("console", lambda line: said.append(line.text))
+        chromium.site.data |= scripts | {"linked/helper.js": b"throw new Error('no room');"}
+        found, threads, kind = page.evaluate(HELPLESS)
+        assert (found, threads, kind) == (20 * [wanted(digits)], 1, "RemoteSession")
+        assert any(text.startswith("sardonyx: a thread less, since helper.js fails: ") for text in said), said
+
+
+STARTING = f"""() => {{
+    ({RUN})(["/data/digits.sdx", 1, {{ threads: 2 }}, 2]).then((told) => (globalThis.found = told));
+}}"""
+
+
+def test_a_worker_makes_no_workers(chromium: Chromium, digits: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Firefox, `new Worker` in a worker may never return, as it never does here: the page makes those that help."""
+    content = chromium.site.content
+    stuck = b"globalThis.Worker = class { constructor() { for (;;); } };"
+
+    def answer(path: str) -> bytes | None:
+        return stuck + (content(path) or b"") if path.endswith("host.js") else content(path)
+
+    monkeypatch.setattr(chromium.site, "content", answer)
+    with visit(chromium, digits) as page:
+        page.evaluate(STARTING)
+        page.wait_for_function("globalThis.found", timeout=30_000)
+        assert page.evaluate("found") == [wanted(digits), [1, 10], 2, "RemoteSession"]
+
+
+DYING = """async () => {
+    const { Tensor, load } = await import("/sardonyx/runtime.js");
+    const { Host } = await import("/sardonyx/remote.js");
+    const late = new Promise((resolve) => setTimeout(() => resolve("no answer"), 20_000));
+    const answer = (promise) => promise.then(({ probabilities }) => [...probabilities.data], (error) => error.message);
+    const said = (promise) => Promise.race([answer(promise), late]);
+    const image = new Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+    const session = await load("/data/digits.sdx", { target: "wasm", threads: 1 });
+    const { worker } = Host.here;
+    worker.terminate();
+    const pending = said(session.run({ image }));
+    worker.dispatchEvent(new ErrorEvent("error", { message: "out of memory" }));
+    const found = [await pending, await said(session.run({ image }))];
+    const next = load("/data/digits.sdx", { target: "wasm", threads: 1 });
+    return [...found, await said(next.then((session) => session.run({ image })))];
+}"""
+
+
+def test_a_worker_that_dies_is_told_and_replaced(chromium: Chromium, digits: bytes) -> None:
+    with visit(chromium, digits) as page:
+        gone = "the worker of the session failed (out of memory): load it anew"
+        assert page.evaluate(DYING) == [gone, gone, wanted(digits)]
+
+
 SOURCES = """async () => {
     const { Tensor, load } = await import("/sardonyx/runtime.js");
     const bytes = await (await fetch("/data/digits.sdx")).arrayBuffer();
@@ -118,6 +189,11 @@ ERRORS = """async () => {
     session.release();
     session.release();
     found.push(await said(pending) || "answered", await said(session.run({ image })));
+    const other = await load("/data/digits.sdx");
+    const moved = new Tensor("float32", new Float32Array(784), [1, 1, 28, 28]);
+    structuredClone(moved.data.buffer, { transfer: [moved.data.buffer] });
+    found.push(await said(other.run({ image: moved })), await said(other.run({ image })) || "answered");
+    other.release();
     found.push(await said(load("/data/cut")));
     const slow = new ReadableStream({
         async start(controller) { controller.enqueue(new Uint8Array(await (await fetch("/data/cut")).arrayBuffer())); },
@@ -137,6 +213,8 @@ def test_errors_come_from_the_worker(chromium: Chromium, digits: bytes) -> None:
             'the model has no output "none"; it has "probabilities"',
             "answered",
             "this session was released",
+            'input "image" lies in a buffer that was transferred: feed a copy',
+            "answered",
             f"/data/cut is cut off after {cut} bytes; fetch it anew",
             "enough",
         ]

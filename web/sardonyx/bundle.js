@@ -33,6 +33,12 @@ export function crc32(bytes, before = 0) {
   return ~sum >>> 0;
 }
 
+/** Fails by the name of what could not be fetched. */
+export const lost = (name) => (error) => {
+  if (error instanceof TypeError) error.message = `${name} cannot be fetched by this page: ${error.message}`;
+  throw error;
+};
+
 /** A file that arrives in pieces. */
 export class Stream {
   constructor(reader, total) {
@@ -62,7 +68,7 @@ export class Stream {
   /** Some of the next bytes, `most` at most; null at the end. */
   async next(most) {
     while (!this.left.length) {
-      const { value, done } = await this.reader.read();
+      const { value, done } = await this.reader.read().catch(this.lost);
       if (done) return null;
       this.left = value;
       this.loaded += value.length;
@@ -141,10 +147,8 @@ export class Bundle {
   static async open(source, options = {}) {
     const isAddress = typeof source === "string" || source instanceof URL;
     const name = options.name ?? (isAddress ? String(source) : source?.url || source?.name || "the bundle");
-    const stream = await Stream.of(source, options).catch((error) => {
-      if (error instanceof TypeError) error.message = `${name} cannot be fetched by this page: ${error.message}`;
-      throw error;
-    });
+    const stream = await Stream.of(source, options).catch(lost(name));
+    stream.lost = lost(name);
     const { signal, progress } = options;
     stream.onprogress = (loaded, total) => (progress?.({ stage: "weights", loaded, total }), signal?.throwIfAborted());
     const head = await stream.bytes(HEAD);

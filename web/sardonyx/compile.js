@@ -11,6 +11,7 @@
 import { Compiler } from "./python.js";
 import { Tensor, load } from "./runtime.js";
 import { Store } from "./store.js";
+import { lost } from "./bundle.js";
 
 export { Tensor };
 
@@ -91,7 +92,7 @@ class Origin {
       response = await fetch(address, { signal, headers });
     } catch (error) {
       if (isKnown && !signal?.aborted) return null;
-      throw signal?.aborted ? error : new Error(`${address} cannot be fetched: ${error.message}`);
+      lost(address)(error);
     }
     if (isKnown && (response.status === 304 || this.isSame(response.headers))) {
       response.body?.cancel();
@@ -100,7 +101,7 @@ class Origin {
     if (!response.ok) throw new Error(`${address}: the server answers ${response.status} ${response.statusText}`);
     this.state = stateOf(response.headers);
     const length = response.headers.has("content-encoding") ? 0 : Number(this.state.length);
-    return collected(response.body, length, tell);
+    return collected(response.body, length, tell, lost(address));
   }
 
   isSame(headers) {
@@ -119,9 +120,11 @@ const stateOf = (headers) => ({
 /** What `sardonyx web` tells of the engine. */
 async function engineOf() {
   const address = HERE.replace(/[^/]*$/, "engine.json"); // no URL: bundlers would look for the file
-  const response = await fetch(address, { cache: "no-cache" });
-  if (!response.ok) throw new Error(`${address} is missing, so there is no compiler: \`sardonyx web DIR\` makes the whole folder`);
-  const { digest, wheel, core, stdlib, packages, rest, bytes } = await response.json();
+  const asked = (cache) => fetch(address, { cache });
+  const response = await asked("no-cache").catch(() => asked("force-cache")).catch(lost(address)); // the second is for who is offline
+  const told = response.ok && (await response.json().catch(() => null));
+  if (!told) throw new Error(`${address} is missing, so there is no compiler: \`sardonyx web DIR\` makes the whole folder`);
+  const { digest, wheel, core, stdlib, packages, rest, bytes } = told;
   const at = (path) => new URL(path, address).href;
   const [glue, ...first] = core.map(at);
   const [numpy, own] = [packages.slice(0, -1), packages.slice(-1)].map((each) => each.map(at));
@@ -154,9 +157,9 @@ async function usable(targets) {
 async function fileOf(each, signal) {
   const { path, data } = typeof each === "string" ? { path: each, data: each } : each;
   if (typeof data !== "string") return [path, await bytesOf(data, () => {})];
-  const response = await fetch(data, { signal });
+  const response = await fetch(data, { signal }).catch(lost(data));
   if (!response.ok) throw new Error(`${data}: the server answers ${response.status} ${response.statusText}`);
-  return [path, await response.arrayBuffer()];
+  return [path, await response.arrayBuffer().catch(lost(data))];
 }
 
 /** The bytes of a File, a Blob or an array, which stays as it is. */
@@ -168,11 +171,11 @@ async function bytesOf(source, tell) {
 }
 
 /** All that a stream gives, in place if it is as long as it says. */
-async function collected(stream, length, tell) {
+async function collected(stream, length, tell, lost) {
   let bytes = new Uint8Array(length);
   let loaded = 0;
   for (let reader = stream.getReader(); ; ) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch(lost);
     if (done) break;
     if (loaded + value.length > bytes.length) {
       const larger = new Uint8Array(Math.max(2 * bytes.length, loaded + value.length));

@@ -26,9 +26,44 @@ export function threadsFor(wanted) {
   return 1;
 }
 
+/**
+ * A helper that the page makes, for its worker, which hears it by a port: in Firefox, one of some fifty calls of
+ * `new Worker` in a worker never returns.
+ */
+export function borrowed() {
+  const { port1, port2 } = new MessageChannel();
+  postMessage(port2, [port2]);
+  port1.terminate = () => port1.postMessage(null);
+  return port1;
+}
+
+/** The page's side of it: the helper, if there is one. */
+export function lent(port) {
+  const lost = () => port.postMessage(null);
+  try {
+    const helper = Crew.helper(lost);
+    port.onmessage = ({ data }) => (data ? helper.postMessage(data) : helper.terminate());
+    helper.onmessage = ({ data }) => port.postMessage(data);
+    return helper;
+  } catch {
+    return lost();
+  }
+}
+
 /** The part that a module has in the crew: `size` threads at most run its launches. */
 export class Crew {
   static here = null;
+
+  /** A worker that helps; `lost` is called if it fails. A worker of a page sets this, to `borrowed`. */
+  static helper = (lost) => {
+    const worker = new Worker(new URL("./helper.js", import.meta.url), { type: "module", name: "sardonyx-crew" });
+    worker.onerror = (event) => {
+      event.preventDefault(); // or whoever has made this thread would hear it as a fault of its own
+      if (event.message) console.warn(`sardonyx: a thread less, since helper.js fails: ${event.message}`);
+      lost();
+    };
+    return worker;
+  };
 
   /** Have so many threads, this one among them, know a module. The workers that the page's policy refuses are none. */
   static async join(size, module, memory, told) {
@@ -92,9 +127,8 @@ class Workers {
     const member = { answers: new Map() };
     member.fails = new Promise((resolve) => {
       try {
-        member.worker = new Worker(new URL("./helper.js", import.meta.url), { type: "module", name: "sardonyx-crew" });
-        member.worker.onmessage = ({ data: [number, isThere] }) => member.answers.get(number)?.(isThere);
-        member.worker.onerror = () => resolve(false);
+        member.worker = Crew.helper(() => resolve(false));
+        member.worker.onmessage = ({ data }) => (data ? member.answers.get(data[0])?.(data[1]) : resolve(false));
         const { words } = this;
         member.worker.postMessage({ words, thread: this.all.length + 1, calls: Atomics.load(words, CALLS) });
       } catch {

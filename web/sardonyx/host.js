@@ -1,9 +1,11 @@
 /** The worker that has a page's sessions: what remote.js asks of it, each session over a port of its own. */
 
 import { Bundle, Stream } from "./bundle.js";
+import { Crew, borrowed } from "./crew.js";
 import { WasmDevice } from "./wasm.js";
 import { on } from "./session.js";
 
+Crew.helper = borrowed;
 onmessage = ({ data: { port } }) => serve(port);
 postMessage("ready");
 

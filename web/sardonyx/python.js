@@ -44,7 +44,7 @@ class Python {
     this.over = new Promise((_, reject) => (this.fail = reject));
     this.over.catch(() => this.end());
     this.worker.onmessage = ({ data }) => this.hear(data);
-    this.worker.onerror = ({ message }) => this.fail(new Error(`compiler.js cannot run: ${message ?? "the page's policy refuses it"}`));
+    this.worker.onerror = ({ message }) => this.fail(new Error(`compiler.js cannot run: ${message ?? "it is missing, or the page's policy refuses it"}`));
     this.worker.postMessage(told);
     this.supply(told).catch((error) => this.traffic.signal.aborted || this.fail(error));
   }

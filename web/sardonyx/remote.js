@@ -1,7 +1,8 @@
 /** Sessions in a worker that a page has for all of them, so that its own thread is free: the page's side of host.js. */
 
 import { Conversation } from "./caches.js";
-import { Tensor } from "./types.js";
+import { Tensor, copied } from "./types.js";
+import { lent } from "./crew.js";
 
 const PIECE = 1 << 20; // bytes of a bundle that the page's thread copies at a time
 
@@ -36,13 +37,16 @@ export class Host {
   constructor() {
     this.users = 0;
     this.sessions = new Set();
+    this.helpers = [];
     this.isReady = new Promise((resolve) => {
       try {
         this.worker = new Worker(new URL("./host.js", import.meta.url), { type: "module", name: "sardonyx-host" });
-        this.worker.onmessage = () => resolve(true);
+        this.worker.onmessage = ({ ports: [port] }) => (port ? this.helpers.push(lent(port)) : resolve(true));
         this.worker.onerror = ({ message }) => {
           resolve(false);
-          this.sessions.forEach((session) => session.fail(new Error(`the worker of the session failed: ${message}`)));
+          if (!this.sessions.size) return; // it did not start
+          this.end(); // whoever loads next gets another
+          this.sessions.forEach((session) => session.fail(new Error(`the worker of the session failed (${message}): load it anew`)));
         };
       } catch {
         resolve(false);
@@ -51,8 +55,11 @@ export class Host {
   }
 
   leave() {
-    if (--this.users) return;
-    this.worker?.terminate();
+    if (!--this.users) this.end();
+  }
+
+  end() {
+    [this.worker, ...this.helpers].forEach((worker) => worker?.terminate());
     if (Host.here === this) Host.here = null;
   }
 }
@@ -110,13 +117,8 @@ class RemoteSession {
 
   async run(feeds = {}, names, _, caches) {
     if (!this.host) throw new Error("this session was released");
-    const isArray = ({ data }) => ArrayBuffer.isView(data);
-    const copied = Object.entries(feeds).map(([name, tensor]) => {
-      const { type, data, dims } = tensor ?? {};
-      return [name, tensor && { type, data: isArray(tensor) ? data.slice() : data, dims }];
-    });
-    const moved = copied.filter(([, tensor]) => tensor && isArray(tensor)).map(([, { data }]) => data.buffer);
-    const found = await this.ask("run", { feeds: Object.fromEntries(copied), names, caches }, moved);
+    const [copies, moved] = copied(feeds);
+    const found = await this.ask("run", { feeds: copies, names, caches }, moved);
     return Object.fromEntries(found.map(([name, type, data, dims]) => [name, new Tensor(type, data, dims)]));
   }
 

@@ -1,8 +1,11 @@
 /** The worker of one training session: what training_remote.js asks of it. */
 
 import { Bundle } from "./bundle.js";
+import { Crew, borrowed } from "./crew.js";
 import { Trainer } from "./trainer.js";
 import { WasmDevice } from "./wasm.js";
+
+Crew.helper = borrowed;
 
 let trainer;
 const listed = (found) => Object.entries(found).map(([name, { type, data, dims }]) => [name, type, data, dims]);

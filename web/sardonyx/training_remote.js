@@ -1,6 +1,7 @@
 /** A trainer in a worker of its own, so that the thread of the page is free: the page's side of training_host.js. */
 
-import { Tensor } from "./types.js";
+import { Tensor, copied } from "./types.js";
+import { lent } from "./crew.js";
 
 /** What a `Trainer` is, for one in the worker, which ends with it. */
 export class RemoteTrainer {
@@ -9,7 +10,7 @@ export class RemoteTrainer {
     const trainer = new RemoteTrainer();
     if (!(await trainer.isReady)) return null;
     await trainer.ask("load", { file, name, threads }).catch((error) => {
-      trainer.worker.terminate();
+      trainer.end();
       throw error;
     });
     return trainer;
@@ -19,16 +20,21 @@ export class RemoteTrainer {
     this.count = 0;
     this.asked = new Map();
     this.pending = new Set();
+    this.helpers = [];
     this.isReady = new Promise((resolve) => {
       try {
         this.worker = new Worker(new URL("./training_host.js", import.meta.url), { type: "module", name: "sardonyx-training" });
       } catch {
         return resolve(false);
       }
-      this.worker.onmessage = ({ data }) => (data.isReady ? resolve(true) : this.hear(data));
+      this.worker.onmessage = ({ data, ports: [port] }) => {
+        if (port) this.helpers.push(lent(port));
+        else if (data.isReady) resolve(true);
+        else this.hear(data);
+      };
       this.worker.onerror = ({ message }) => {
         resolve(false);
-        this.fail(new Error(`the worker of the session failed: ${message}`));
+        this.fail(new Error(`the worker of the session failed (${message}): load it anew`));
       };
     });
   }
@@ -61,13 +67,8 @@ export class RemoteTrainer {
   }
 
   async run(part, feeds, names) {
-    const isArray = ({ data }) => ArrayBuffer.isView(data);
-    const copied = Object.entries(feeds).map(([name, tensor]) => {
-      const { type, data, dims } = tensor ?? {};
-      return [name, tensor && { type, data: isArray(tensor) ? data.slice() : data, dims }];
-    });
-    const moved = copied.filter(([, tensor]) => tensor && isArray(tensor)).map(([, { data }]) => data.buffer);
-    return tensorsOf(await this.ask("run", { part, feeds: Object.fromEntries(copied), names }, moved));
+    const [copies, moved] = copied(feeds);
+    return tensorsOf(await this.ask("run", { part, feeds: copies, names }, moved));
   }
 
   async parameters(names) {
@@ -87,7 +88,11 @@ export class RemoteTrainer {
   async release() {
     this.failure ??= new Error("this session was released");
     await Promise.allSettled(this.pending);
-    this.worker.terminate();
+    this.end();
+  }
+
+  end() {
+    [this.worker, ...this.helpers].forEach((worker) => worker?.terminate());
   }
 }
 

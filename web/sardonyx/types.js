@@ -22,6 +22,28 @@ export const product = (sizes) => sizes.reduce((a, b) => a * b, 1);
 
 export const bytesOf = (array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 
+/** A copy of the elements of an input, which stays as it is. */
+export function copyOf(name, data) {
+  try {
+    return data.slice();
+  } catch {
+    throw new TypeError(`input ${JSON.stringify(name)} lies in a buffer that was transferred: feed a copy`);
+  }
+}
+
+/** What is fed, copied for another thread, and the buffers that move there. */
+export function copied(feeds) {
+  const moved = [];
+  const copies = Object.entries(feeds).map(([name, tensor]) => {
+    const { type, data: given, dims } = tensor ?? {};
+    const isArray = ArrayBuffer.isView(given);
+    const data = isArray ? copyOf(name, given) : given;
+    if (isArray) moved.push(data.buffer);
+    return [name, tensor && { type, data, dims }];
+  });
+  return [Object.fromEntries(copies), moved];
+}
+
 /** An array with its type and shape. */
 export class Tensor {
   constructor(type, data, dims = [data.length]) {

@@ -64,7 +64,14 @@ export async function sources(digest) {
     env.sardonyx.bundles = bundles;
     for (const each of [bytes, "/data/plain.onnx", alone]) found.push(await InferenceSession.create(each));
   }
-  return { none, gone, page, fallen, inputs: found.map(({ inputNames }) => inputNames) };
+  const wrong = [];
+  for (const bundles of ["/data/app.html", "/data/empty.json"]) {
+    env.sardonyx.bundles = bundles;
+    wrong.push(await message(InferenceSession.create(bytes)));
+  }
+  Object.defineProperty(crypto, "subtle", { value: undefined }); // as in a page that came by HTTP
+  wrong.push(await message(InferenceSession.create(bytes)));
+  return { none, gone, page, fallen, wrong, inputs: found.map(({ inputNames }) => inputNames) };
 }
 
 export async function compiled() {

@@ -1,7 +1,7 @@
 /** A session, as `onnxruntime-common` wants it. */
 
 import { Tensor } from "onnxruntime-common";
-import { Tensor as Own, product } from "../types.js";
+import { Tensor as Own, copyOf, product } from "../types.js";
 import { GPU, placed, stayed } from "./buffers.js";
 
 const FOURS = { int4: Int8Array, uint4: Uint8Array }; // two elements in a byte, the first one below
@@ -50,7 +50,7 @@ export class Handler {
     }
     const data = tensor?.data; // onnxruntime-common up to 1.16 says no location
     if (!type || !data) throw new TypeError(`input '${name}' is no Tensor: make one, new Tensor(type, data, dims)`);
-    const elements = FOURS[type] ? unpacked(type, data, product(dims)) : this.session.graph ? data.slice() : data;
+    const elements = FOURS[type] ? unpacked(type, data, product(dims)) : this.session.graph ? copyOf(name, data) : data;
     return new Own(type, elements, this.ranks.get(name) === 0 && data.length === 1 ? [] : dims);
   }
 

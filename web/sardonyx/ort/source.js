@@ -6,6 +6,7 @@
  */
 
 import { env } from "onnxruntime-common";
+import { lost } from "../bundle.js";
 
 const ALONE = /^(blob|data):/i; // addresses with nothing beside them
 const SCHEME = /^[a-z][a-z0-9+.-]+:/i;
@@ -54,7 +55,9 @@ async function listed(bytes, name, options) {
 async function indexed(bundles, digest) {
   if (typeof bundles !== "string" && !(bundles instanceof URL)) return bundles[digest];
   const response = await fetched(bundles);
-  const found = (await response.json()).bundles[digest];
+  const index = await response.json().catch(() => null);
+  if (!index?.bundles) throw new Error(`${bundles} is no index of bundles: \`sardonyx compile --site DIR\` writes one, sardonyx.json`);
+  const found = index.bundles[digest];
   return found && (isPath(bundles) ? bundles.replace(/[^/\\]*$/, found) : new URL(found, response.url).href);
 }
 
@@ -63,10 +66,7 @@ const isPath = (address) => files && !SCHEME.test(address);
 
 /** The answer to a request. */
 async function answered(address, { signal }) {
-  if (!isPath(address)) return fetch(address, { signal }).catch((error) => {
-    if (error instanceof TypeError) error.message = `${address} cannot be fetched by this page: ${error.message}`;
-    throw error;
-  });
+  if (!isPath(address)) return fetch(address, { signal }).catch(lost(address));
   try {
     return new Response(await files.openAsBlob(address));
   } catch {
@@ -99,6 +99,7 @@ async function headOf(stream, count) {
 }
 
 async function digestOf(bytes) {
+  if (!crypto.subtle) throw new Error("env.sardonyx.bundles needs crypto.subtle: serve the page by HTTPS, or from localhost");
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
