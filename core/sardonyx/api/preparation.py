@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 
 from sardonyx.api.execution_providers import ExecutionProviders
 from sardonyx.api.feeds import blank
 from sardonyx.api.model_interface import NOTHING
 from sardonyx.api.options import SessionOptions
+from sardonyx.common.cached import cached_property
 from sardonyx.common.garbage import paused
 from sardonyx.common.spill import Spill
 from sardonyx.compiler.compile import Compiler

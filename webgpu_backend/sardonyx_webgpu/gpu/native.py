@@ -10,12 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import wgpu
 
+from sardonyx.common.cached import cached_property
 from sardonyx.errors import DeviceLost, EngineError, EPFail
 from sardonyx_webgpu.gpu import wgpu_public
 from sardonyx_webgpu.gpu.interface import (
