@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from sardonyx.common import debug, extras
+from sardonyx.common import debug, extras, forks
 from sardonyx.common.record import record
 from sardonyx.errors import EPFail
 
@@ -178,8 +178,7 @@ def _survive() -> None:
     _lock.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_survive)
+forks.register(_lock.acquire, _lock.release, _survive)
 
 _OPENBLAS = [f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]
 _CORENAME = [f"{prefix}openblas_get_corename{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]
