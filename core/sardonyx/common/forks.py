@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -17,7 +18,8 @@ PATIENCE = 10.0
 forks holds."""
 _TICK = 1e-3
 
-_inside: dict[int, int] = {}
+_NOBODY = 0
+_inside: dict[weakref.ref[Whole], int] = {}
 """The blocks, and the thread of each."""
 _forking: set[int] = set()
 """The threads that are about to fork."""
@@ -26,27 +28,28 @@ _forking: set[int] = set()
 class Whole:
     """Within the block, no other thread forks; within another block of its thread it waits for nothing.
 
-    A signal may keep a block from ending as it should; then it ends with this object.
+    A signal may keep a block from ending as it should; then it ends with this object. Nothing here is `__del__`, where
+    Python loses what a signal's handler raises.
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_lost")
 
     def __enter__(self) -> None:
         me, end = threading.get_ident(), 0.0
-        _inside[id(self)] = me  # before it looks: who forks looks the other way round
+        self._lost = lost = weakref.ref(self, _inside.pop)
+        _inside[lost] = me  # before it looks: who forks looks the other way round
         while _forking and me not in _forking and list(_inside.values()).count(me) == 1:
-            del _inside[id(self)]
+            _inside[lost] = _NOBODY
             end = end or time.monotonic() + PATIENCE
             time.sleep(_TICK)
-            _inside[id(self)] = me
+            _inside[lost] = me
             if time.monotonic() > end:
                 break
 
     def __exit__(self, *_: object) -> None:
-        _inside.pop(id(self), None)
-
-    def __del__(self) -> None:
-        _inside.pop(id(self), None)
+        lost = self._lost
+        del self._lost  # first, or a signal after the next line would have it taken out twice
+        _inside.pop(lost, None)
 
 
 def is_near() -> bool:
@@ -69,7 +72,7 @@ def register(before: Call, parent: Call, child: Call) -> None:
 def _before() -> None:
     me, end = threading.get_ident(), time.monotonic() + PATIENCE
     _forking.add(me)
-    while any(thread != me for thread in list(_inside.values())) and time.monotonic() < end:
+    while not {*_inside.values()} <= {me, _NOBODY} and time.monotonic() < end:
         time.sleep(_TICK)
     begun = _begun[me] = []
     for each in _calls[::-1]:

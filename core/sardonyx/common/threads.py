@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -131,35 +132,44 @@ def check(count: int) -> None:
 class OneThread:
     """Within the block, on whichever threads, BLAS has one thread of its own.
 
-    A signal may keep a block from ending as it should; then it ends with this object.
+    A signal may keep a block from ending as it should; then it ends with this object. Nothing here is `__del__`, where
+    Python loses what a signal's handler raises.
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_lost")
 
     def __enter__(self) -> None:
         with _lock:
             if not _inside:
                 _before[:] = [setting.get() for setting in blas()]
-            _inside[id(self)] = threading.get_ident()
+            me = threading.get_ident()
+            self._lost = lost = weakref.ref(self, _lose)
+            _inside[lost] = me
             if len(_inside) == 1:
                 _set([1] * len(_before))
 
     def __exit__(self, *_: object) -> None:
-        with _lock:
-            if id(self) in _inside:
-                if len(_inside) == 1:
-                    _set(_before)
-                del _inside[id(self)]
-
-    def __del__(self) -> None:
-        if id(self) in _inside:
-            self.__exit__()
+        _end(self._lost)
+        del self._lost
 
 
 _lock = threading.RLock()
-_inside: dict[int, int] = {}
+_inside: dict[weakref.ref[OneThread], int] = {}
 """The blocks, and the thread of each."""
 _before: list[int] = []
+
+
+def _end(block: weakref.ref[OneThread]) -> None:
+    with _lock:
+        if block in _inside:
+            if len(_inside) == 1:
+                _set(_before)
+            del _inside[block]
+
+
+def _lose(block: weakref.ref[OneThread]) -> None:
+    """End a block whose object is gone."""
+    _end(block)
 
 
 def _set(counts: list[int]) -> None:
