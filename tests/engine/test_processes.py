@@ -19,6 +19,7 @@ from sardonyx.common import forks, threads
 from sardonyx.common.garbage import paused
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS, WASM, WEBGPU
+from tests.support import require
 
 ENDING = """
 import builtins, threading, time
@@ -140,6 +141,38 @@ def test_a_child_makes_sessions_whatever_other_threads_were_making(provider: str
     script = FORKING.replace("PROVIDER", provider)
     environment = os.environ | {"SARDONYX_CACHE": "0"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+CHILD = """
+import os, signal, warnings
+import numpy as np
+import pytest
+import sardonyx
+from sardonyx.errors import EPFail
+from tests.engine.graphs import model
+
+warnings.simplefilter("ignore", DeprecationWarning)  # of forks in processes with threads
+data = model("g (float[N, 64] x) => (float[N, 64] y) { y = Tanh (x) }")
+session, x = sardonyx.InferenceSession(data, providers=["WebGpuExecutionProvider"]), np.ones((3, 64), np.float32)
+session.run(None, {"x": x})
+if (child := os.fork()) == 0:
+    signal.alarm(60)  # ends a child that waits
+    with pytest.warns(RuntimeWarning, match="forked from.* goes on with CPUExecutionProvider"):
+        (found,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(found, np.tanh(x), rtol=1e-5)
+    with pytest.raises(EPFail, match='by "spawn"'):
+        sardonyx.InferenceSession(data, providers=["WebGpuExecutionProvider"])
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+session.run(None, {"x": x})
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_child_leaves_the_gpu_to_its_parent() -> None:
+    require("webgpu")
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -42,6 +42,7 @@ REMEDY = (
 )
 
 CLOCK = "timestamp-query"
+_PROCESS = os.getpid()
 KEPT = 1 << 20
 """The bytes of a buffer that is kept for the next read: to make a small one takes as long as to read it."""
 SLICE = 1 << 24
@@ -59,6 +60,7 @@ def request(options: Mapping[str, str]) -> NativeGpu:
     if sys.platform == "linux":
         # Mesa's drivers complain on standard error where this is not set.
         os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+    _check_process()
     adapter = _adapter(options)
     granted = {name: int(adapter.limits[_dashed(name)]) for name in DEFAULT_LIMITS}
     if not wants_most(options):
@@ -107,8 +109,18 @@ def _dashed(name: str) -> str:
     return re.sub("[A-Z]", lambda letter: f"-{letter[0].lower()}", name)
 
 
+def _check_process() -> None:
+    """Raise EPFail in the child of a fork, where the driver's threads are not, and waiting for them would never end."""
+    if os.getpid() != _PROCESS:
+        raise EPFail(
+            "WebGpuExecutionProvider: the GPU was left to the process that this one was forked from; start processes "
+            'that use it by "spawn", or use CPUExecutionProvider'
+        )
+
+
 @contextmanager
 def _errors(what: str) -> Iterator[None]:
+    _check_process()
     try:
         yield
     except wgpu.GPUOutOfMemoryError as error:
