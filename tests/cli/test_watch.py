@@ -193,7 +193,7 @@ def in_a_terminal(arguments: list[str], until: bytes, **environment: str) -> tup
         if not part:
             break
     os.close(ours)
-    return seen.decode(), running.wait(60)
+    return seen.decode(errors="replace"), running.wait(60)  # Ctrl+C may cut a character
 
 
 ENDLESS = """
