@@ -32,7 +32,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder, not there yet, where this test alone keeps what is compiled: earlier ones may still be at it."""
     for thread in threading.enumerate():
         if thread.name == "sardonyx compiles":
-            thread.join()
+            thread.join(300)
+            assert not thread.is_alive(), "a compiler does not end"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("SARDONYX_CACHE", raising=False)
     return tmp_path / "sardonyx"

@@ -70,7 +70,7 @@ print("done")
 
 def run(script: str, *arguments: object) -> str:
     command = [sys.executable, "-W", "error", "-c", script, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -74,7 +74,7 @@ def test_each_module_has_each_name() -> None:
     assert len(lines) > 10
     assert sum(len(line.split()) for line in lines) > 200
     command = [sys.executable, "-W", "error", "-c", SCRIPT]
-    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
 

@@ -64,7 +64,7 @@ def test_the_command_line() -> None:
     (script,) = entry_points(group="console_scripts", name="sardonyx")
     assert script.load() is main
     command = [sys.executable, "-m", "sardonyx", "--version"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500).stdout
     assert sardonyx.__version__ in told
 
 

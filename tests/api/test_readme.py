@@ -28,7 +28,7 @@ def run(script: str, folder: Path, *arguments: str) -> str:
     """What a file with this text prints; it runs from the repository's root, as README.md does."""
     (folder / "snippet.py").write_text(script, encoding="utf-8")
     command = [sys.executable, "-W", "error", str(folder / "snippet.py"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=500)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

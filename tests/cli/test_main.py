@@ -205,18 +205,18 @@ def test_an_interrupt_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_warning_is_a_line(relu: Path) -> None:
     command = [sys.executable, "-m", "sardonyx", "inspect", str(relu), "--provider", "CUDAExecutionProvider"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert [line.startswith("sardonyx: ") for line in done.stderr.splitlines()] == [True]
 
 
 def test_starts_without_the_engine() -> None:
-    done = subprocess.run([sys.executable, "-c", HEAVY], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", HEAVY], capture_output=True, text=True, check=True, timeout=500)
     assert done.stdout.split() == []
 
 
 def test_as_a_module(relu: Path) -> None:
     command = [sys.executable, "-m", "sardonyx", "inspect", str(relu), "--provider", "numpy"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "Relu" in done.stdout
@@ -229,4 +229,4 @@ def test_a_reader_that_goes_away(relu: Path) -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait() == 1
+        assert process.wait(60) == 1

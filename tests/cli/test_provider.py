@@ -55,7 +55,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     target = tmp_path_factory.mktemp("provider")
     command = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--no-build-isolation", "--no-index"]
     command += ["--disable-pip-version-check", "--root-user-action", "ignore", "--target", str(target)]
-    subprocess.run([*command, str(ROOT / "examples" / "provider")], check=True)
+    subprocess.run([*command, str(ROOT / "examples" / "provider")], check=True, timeout=500)
     return {**os.environ, "PYTHONPATH": str(target)}
 
 
@@ -84,7 +84,7 @@ def test_runs_its_nodes(environment: dict[str, str], model: Path, tmp_path: Path
     expected: Any = ReferenceEvaluator(onnx.load(model)).run(["y"], {"x": x})
     np.save(tmp_path / "x.npy", x)
     command = [sys.executable, "-c", RUN, str(model), str(tmp_path / "x.npy")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=500)
     np.testing.assert_allclose(np.load(tmp_path / "x.npy"), expected[0], rtol=2e-3)
     placement = json.loads(done.stdout)
     homes = {node: home for node, home in placement.items() if "Softmax" not in node and "Cast" not in node}
@@ -95,7 +95,7 @@ def test_runs_its_nodes(environment: dict[str, str], model: Path, tmp_path: Path
 
 def test_the_command_line_knows_it(environment: dict[str, str], model: Path) -> None:
     command = [sys.executable, "-m", "sardonyx", "inspect", str(model), "--provider", "plain", "--json"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=500)
     compiled = json.loads(done.stdout)["compiled"]
     assert compiled["placement"][PLAIN] >= 1
     assert compiled["copies"] >= 1

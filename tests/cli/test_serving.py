@@ -44,7 +44,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def fetched(server: Server, path: str) -> tuple[bytes, Message]:
-    with urllib.request.urlopen(server.address + path) as response:
+    with urllib.request.urlopen(server.address + path, timeout=60) as response:
         return response.read(), response.headers
 
 

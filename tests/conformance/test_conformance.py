@@ -44,7 +44,7 @@ def check(provider: str, every: int, sizes: str, file: Path, record_property: Re
     require_provider(provider)
     command = ["-m", "tests.conformance", "--provider", provider, *["--unknown-sizes"] * (sizes == "unknown")]
     written = ["--every", str(every), "--json", str(file)]
-    done = subprocess.run([sys.executable, *command, *written], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *command, *written], capture_output=True, text=True, timeout=3600)
     assert done.returncode == 0, done.stderr
     outcomes = {name: Outcome(**outcome) for name, outcome in json.loads(file.read_text()).items()}
     counts = expectation.summary(outcomes.values())

@@ -46,10 +46,12 @@ def program(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         absent("the package pyinstaller is not installed")
     folder = tmp_path_factory.mktemp("frozen")
     pip = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*pip, "--target", str(folder / "site"), str(wheel)], check=True)
+    subprocess.run([*pip, "--target", str(folder / "site"), str(wheel)], check=True, timeout=500)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder / "site"), *filter(None, sys.path)])}
     freeze = [sys.executable, "-m", "PyInstaller", "--windowed", "--name", "reads", str(EXAMPLE / "app.py")]
-    done = subprocess.run(freeze, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        freeze, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=500
+    )
     assert done.returncode == 0, done.stdout.decode()
     return folder / "dist" / "reads" / "reads"
 
@@ -62,7 +64,7 @@ def alone(folder: Path, **more: str) -> dict[str, str]:
 
 def printed(program: Path, folder: Path, *arguments: object) -> str:
     command = [str(program), "--print", *map(str, arguments)]
-    done = subprocess.run(command, env=alone(folder), cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(command, env=alone(folder), cwd=folder, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -107,7 +109,7 @@ def test_operators_are_found_without_sources(tmp_path: Path) -> None:
                 archive.write(compiled, f"{file.relative_to(source.parent)}c")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(target), *filter(None, sys.path)])}
     command = [sys.executable, "-c", BARE, str(assets() / "digits.onnx")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "(2, 10)\n"
 

@@ -30,7 +30,7 @@ def drive(display: str, scene: str, *arguments: object, **environment: str) -> A
     places = os.pathsep.join(map(str, (EXAMPLE, *sys.path)))
     environment = {**os.environ, "DISPLAY": display, "PYTHONPATH": places, "SARDONYX_CACHE": "0", **environment}
     command = [sys.executable, str(Path(__file__).with_name("drive.py")), scene, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -160,5 +160,7 @@ def test_survives_a_lost_gpu(display: str) -> None:
 def test_docstrings() -> None:
     places = os.pathsep.join(map(str, (EXAMPLE, *sys.path)))
     command = [sys.executable, "-m", "doctest", str(EXAMPLE / "reader.py")]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": places}, capture_output=True, text=True)
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": places}, capture_output=True, text=True, timeout=500
+    )
     assert not done.returncode, done.stdout + done.stderr

@@ -200,5 +200,7 @@ def test_unit(tmp_path: Path) -> None:
     assert f"\nExecStart={program}\n" in text
     unit = tmp_path / "camera.service"
     unit.write_text(text.replace(program, f"{sys.executable} {EXAMPLES / 'camera.py'} camera"))
-    done = subprocess.run(["systemd-analyze", "verify", "--user", str(unit)], capture_output=True, text=True)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--user", str(unit)], capture_output=True, text=True, timeout=500
+    )
     assert (done.returncode, done.stderr) == (0, "")

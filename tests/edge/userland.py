@@ -40,8 +40,10 @@ def registered(userland: str) -> bool:
     entry = FORMATS / EMULATORS[USERLANDS[userland][1]]
     if not entry.exists() and os.geteuid() == 0:
         if not (FORMATS / "status").exists():
-            subprocess.run(["mount", "-t", "binfmt_misc", "binfmt_misc", str(FORMATS)], capture_output=True)
-        subprocess.run(["update-binfmts", "--enable"], capture_output=True)
+            subprocess.run(
+                ["mount", "-t", "binfmt_misc", "binfmt_misc", str(FORMATS)], capture_output=True, timeout=3600
+            )
+        subprocess.run(["update-binfmts", "--enable"], capture_output=True, timeout=3600)
     return entry.exists()
 
 
@@ -60,7 +62,7 @@ def make(userland: str) -> Path:
         options = [f"--architectures={architecture}", "--variant=extract", f"--include={','.join(PACKAGES)}"]
         source = f"deb {MIRROR} {release} main"
         command = ["mmdebstrap", "--quiet", *options, f"--hook-dir={HOOKS}", release, str(root), source]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600)
         if done.returncode:
             raise RuntimeError(f"mmdebstrap failed: {' '.join(done.stdout[-1000:].split())}")
         for library in ("blas/libblas.so.3", "lapack/liblapack.so.3"):
@@ -166,7 +168,7 @@ def wheel(package: str, platform: str, tag: str) -> Path:
     def download(scratch: Path) -> None:
         options = ["--no-deps", "--only-binary", ":all:", "--platform", platform, "--dest", str(scratch)]
         command = [sys.executable, "-m", "pip", "download", "-qq", *options, f"{package}=={version(package)}"]
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, timeout=3600)
 
     return cached(CACHE / "packages" / f"{package}-{version(package)}-{tag}.whl", download)
 

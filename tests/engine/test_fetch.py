@@ -61,7 +61,8 @@ def server(own_cache: Path) -> Iterator[Server]:
         thread.start()
         yield server
         server.shutdown()
-        thread.join()
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def fetched(url: str, progress: Any = None) -> bytes:

@@ -26,5 +26,5 @@ def test_what_a_process_was_before_does_not_count() -> None:
     most = np.ones(1 << 28, np.uint8).nbytes
     assert memory.peak() > most
     code = "from sardonyx.common import memory; print(memory.peak())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=500)
     assert 0 < int(done.stdout) < most

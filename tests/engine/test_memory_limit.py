@@ -171,7 +171,7 @@ def test_threads_keep_the_limit_together(provider: str, tmp_path: Path) -> None:
     path = perceptron(tmp_path / "m.onnx")
     free = InferenceSession(path, providers=[provider])
     session = InferenceSession(path, limited(5 * LAYER), providers=[provider])
-    together = threading.Barrier(4)
+    together = threading.Barrier(4, timeout=60)
 
     def work(number: int) -> None:
         together.wait()
@@ -260,11 +260,13 @@ def grown(side: str, id: str, limit: int) -> dict[str, int]:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    session = InferenceSession(path, options, providers=[provider])
-    for _ in range(3):
-        results = session.run(None, given)
-    going.set()
-    watcher.join()
+    try:
+        session = InferenceSession(path, options, providers=[provider])
+        for _ in range(3):
+            results = session.run(None, given)
+    finally:  # a process ends after its threads
+        going.set()
+        watcher.join(60)
     models.assert_close(id, results, models.reference(id))
     return {"peak": most[0] - start, "held": session.memory()[0].held}
 

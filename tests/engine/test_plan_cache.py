@@ -339,7 +339,7 @@ def test_the_order_of_tests_does_not_matter() -> None:
     """An example in a docstring declares an operator: while it is there, no plans are kept."""
     tests = ["core/sardonyx/ops/custom", f"{Path(__file__).relative_to(Path.cwd())}::test_initializers_can_be_fed"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stdout
 
 
@@ -453,7 +453,9 @@ print(session.compiled, *sorted(rooms & {{"ops", "cli"}}), *sorted(
 print(*sorted({UNASKED!r} & sys.modules.keys()))
 """
     runs = [
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=500
+        ).stdout.splitlines()
         for _ in range(2)
     ]
     assert runs[1][1] == ("sardonyx.numpy_backend.codegen" if provider == NUMPY else "")
@@ -475,7 +477,7 @@ from sardonyx.primitives.array import PRIMITIVES
 from sardonyx.numpy_backend import provider, routines
 print(sorted(provider.routines - routines.FUNCTIONS.keys() - PRIMITIVES.keys()))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=500)
     assert done.stdout == "[]\n"
 
 
@@ -489,7 +491,7 @@ session = sardonyx.InferenceSession({str(path)!r}, providers=["NumpyExecutionPro
 print(session.run(None, {{"x": np.ones((1, 8, 1), np.float32)}})[0][0, 0, 0], session.compiled)
 """
     for compiled in (1, 0):
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=500)
         assert done.stdout.split() == ["8.0", str(compiled)]
 
 

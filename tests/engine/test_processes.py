@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import sardonyx
-from sardonyx.common import threads
+from sardonyx.common import forks, threads
 from sardonyx.common.garbage import paused
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS, WASM, WEBGPU
+from tests.support import require
 
 ENDING = """
 import builtins, threading, time
@@ -54,6 +57,47 @@ else:
 """
 
 
+FORKING = """
+import os, signal, threading, time, warnings
+import numpy as np
+import sardonyx
+from tests.engine.graphs import model
+
+warnings.simplefilter("ignore", DeprecationWarning)  # of forks in processes with threads
+TEXT = "g (float[N, 64] x, float[64, 64] w) => (float[N, 64] y) { a = MatMul (x, w)  y = Tanh (a) }"
+FUNCTIONS = ("Tanh", "Sin", "Exp", "Cos", "Sigmoid", "Erf", "Neg", "Abs")
+shared = []
+
+
+def work(number):
+    text = TEXT.replace("Tanh", FUNCTIONS[number % len(FUNCTIONS)])
+    session = sardonyx.InferenceSession(model(text), providers=["PROVIDER"])
+    for each in [session, *shared]:
+        for rows in (1, 2, 3):
+            fed = {"x": np.ones((rows, 64), np.float32), "w": np.eye(64, dtype=np.float32)}
+            assert each.run(None, fed)[0].shape == (rows, 64)
+    shared[:] = [session]
+
+
+def forever(number):
+    while True:
+        work(number)
+        number += 1
+
+
+for number in range(2):
+    threading.Thread(target=forever, args=(number,), daemon=True).start()
+for number in range(12):
+    time.sleep(0.004 * number)
+    if (child := os.fork()) == 0:
+        signal.alarm(60)  # ends a child that waits
+        work(number)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0, number
+os._exit(0)
+"""
+
+
 @pytest.mark.parametrize("is_late", [False, True], ids=["daemons", "finalizer"])
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_the_interpreter_ends_while_runs_go_on(provider: str, is_late: bool) -> None:
@@ -87,13 +131,83 @@ def test_a_child_is_free_of_what_other_threads_hold() -> None:
             assert in_child(lambda: not gc.isenabled())
     finally:
         over.set()
-        thread.join()
+        thread.join(30)
     assert gc.isenabled()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.parametrize("provider", [NUMPY, WASM])
+def test_a_child_makes_sessions_whatever_other_threads_were_making(provider: str) -> None:
+    script = FORKING.replace("PROVIDER", provider)
+    environment = os.environ | {"SARDONYX_CACHE": "0"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+CHILD = """
+import os, signal, warnings
+import numpy as np
+import pytest
+import sardonyx
+from sardonyx.errors import EPFail
+from tests.engine.graphs import model
+
+warnings.simplefilter("ignore", DeprecationWarning)  # of forks in processes with threads
+data = model("g (float[N, 64] x) => (float[N, 64] y) { y = Tanh (x) }")
+session, x = sardonyx.InferenceSession(data, providers=["WebGpuExecutionProvider"]), np.ones((3, 64), np.float32)
+session.run(None, {"x": x})
+if (child := os.fork()) == 0:
+    signal.alarm(60)  # ends a child that waits
+    with pytest.warns(RuntimeWarning, match="forked from.* goes on with CPUExecutionProvider"):
+        (found,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(found, np.tanh(x), rtol=1e-5)
+    with pytest.raises(EPFail, match='by "spawn"'):
+        sardonyx.InferenceSession(data, providers=["WebGpuExecutionProvider"])
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+session.run(None, {"x": x})
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_child_leaves_the_gpu_to_its_parent() -> None:
+    require("webgpu")
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_waits_for_blocks_of_others_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "PATIENCE", 0.2)
+    inside, over = threading.Event(), threading.Event()
+
+    def hold(seconds: float) -> None:
+        with forks.Whole():
+            inside.set()
+            over.wait(seconds)
+
+    for seconds in (0.05, 10):
+        inside.clear()
+        thread = threading.Thread(target=hold, args=(seconds,))
+        thread.start()
+        assert inside.wait(10)
+        began = time.monotonic()
+        with forks.Whole():  # one's own is not waited for
+            assert in_child(lambda: len(forks._inside) == 1)
+        took = time.monotonic() - began
+        assert thread.is_alive() == (seconds == 10), took
+        over.set()
+        thread.join(10)
+        over.clear()
+    assert not forks._inside
+    assert not forks.is_near()
 
 
 def in_child(check: Callable[[], bool]) -> bool:
     """What a check says in a child process."""
     if (child := os.fork()) == 0:
+        signal.alarm(60)  # ends a child that waits
         os._exit(not check())
     return os.waitpid(child, 0)[1] == 0
 

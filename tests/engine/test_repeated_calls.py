@@ -219,7 +219,8 @@ def test_threads(provider: str) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(300)
+        assert not thread.is_alive()
     assert not wrong
 
 

@@ -52,7 +52,7 @@ def test_replays_without_the_compiler(provider: str, text: str, tmp_path: Path) 
     (tmp_path / "plan.json").write_text(session.plans[0].to_json())
     np.savez(tmp_path / "feeds.npz", **feeds)  # type: ignore[arg-type]
     paths = [str(tmp_path / name) for name in ("plan.json", "feeds.npz", "results.npz")]
-    subprocess.run([sys.executable, "-c", BLOCKED, *paths], check=True)
+    subprocess.run([sys.executable, "-c", BLOCKED, *paths], check=True, timeout=500)
     with np.load(tmp_path / "results.npz") as results:
         for array, name in zip(expected, results.files, strict=True):
             np.testing.assert_array_equal(results[name], array)

@@ -46,7 +46,8 @@ def test_threads_share_a_session(name: str, provider: str) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(300)
+            assert not thread.is_alive()
 
     round_of_threads()
     tracemalloc.start()

@@ -13,7 +13,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is limit
 def check(first: int, count: int, kind: str, provider: str = "NumpyExecutionProvider") -> None:
     """Run cases in a process that has no threads yet, since it forks."""
     arguments = ["--first", str(first), "--count", str(count), "--kind", kind, "--provider", provider]
-    done = subprocess.run([sys.executable, "-m", "tests.fuzz", *arguments], capture_output=True, text=True, check=False)
+    limit = 500 if count <= 500 else 3600
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=limit,
+    )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
 
 

@@ -119,7 +119,9 @@ def test_a_model_without_a_template(folder: Path, tmp_path: Path, capsys: pytest
 
 def piped(folder: Path, text: str, *arguments: str) -> str:
     command = [sys.executable, "-W", "error", "-m", "sardonyx", *arguments[:1], str(folder), *arguments[1:]]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, encoding="utf-8", check=True)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, encoding="utf-8", check=True, timeout=500
+    )
     assert done.stderr == ""
     return done.stdout
 
@@ -148,13 +150,12 @@ class Terminal:
         self.parent, child = pty.openpty()
         environment = {**os.environ, "COLUMNS": "80", "TERM": "dumb"}
         self.process = subprocess.Popen(
-            command,
+            [sys.executable, "-c", CONTROL, *command],
             stdin=child,
             stdout=child,
             stderr=child,
             env=environment,
             start_new_session=True,
-            preexec_fn=control,
         )
         os.close(child)
         self.seen = ""
@@ -164,7 +165,7 @@ class Terminal:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(60)
         os.close(self.parent)
 
     def wait(self, text: str, seconds: float = 60, again: str = "") -> str:
@@ -187,14 +188,14 @@ class Terminal:
         os.write(self.parent, text.encode())
 
 
-def control() -> None:
-    """Have Ctrl+C of the terminal reach this process, and end it; a shell has what it starts behind `&` ignore that."""
-    import fcntl
-    import signal
-    import termios
-
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+CONTROL = """
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Has Ctrl+C of the terminal reach what is run, and end it; a shell has what it starts behind `&` ignore that. In a
+process of its own: code between fork and exec may wait for threads of the tests, which that child does not have."""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")

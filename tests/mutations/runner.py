@@ -103,7 +103,7 @@ def copied(root: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="sardonyx-mutations-") as folder:
         tree = Path(folder, "tree")
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=3600)
         names = listed.stdout.split("\0") if listed.returncode == 0 else map(str, root.rglob("*"))
         for name in names:
             path = root / name

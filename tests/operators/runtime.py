@@ -6,6 +6,7 @@ import atexit
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -13,6 +14,8 @@ from onnx import helper
 
 from sardonyx.common import dtypes
 
+LIMIT = 300
+"""Seconds that an answer may take."""
 Answer = tuple[list[Any] | None, str]
 """Results, or why there are none."""
 
@@ -33,12 +36,16 @@ class Runtime:
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
         assert stdout is not None
+        late = threading.Timer(LIMIT, self.process.kill)
+        late.start()
         try:
             send(stdin, (list(models), dict(feeds)))
             results, said = pickle.load(stdout)
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             self.close()
             raise RuntimeError("onnxruntime ended its process") from error
+        finally:
+            late.cancel()
         if results is None:
             raise RuntimeError(said)
         return list(results)

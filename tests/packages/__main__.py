@@ -39,7 +39,7 @@ def report(name: str, side: str) -> dict[str, Any]:
     paths = [str(modules(name)), os.environ.get("PYTHONPATH", "")]
     command = [sys.executable, "-m", "tests.packages", name, side, HERE]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=ROOT)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=ROOT, timeout=500)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

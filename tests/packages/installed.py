@@ -161,4 +161,4 @@ def wheel(name: str, version: str) -> Path:
 def _pip(*arguments: str) -> None:
     environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
     command = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check", *arguments]
-    subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    subprocess.run(command, check=True, capture_output=True, text=True, env=environment, timeout=500)

@@ -56,7 +56,13 @@ def outcomes(name: str, side: str, arguments: Sequence[str] = ()) -> dict[str, s
         command += ["-q", "-W", "ignore", "-p", "no:cacheprovider"]
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "STANDING_IN": SIDES[side] or ""}
         done = subprocess.run(
-            command, cwd=source(name, suite.version), env=environ, capture_output=True, text=True, check=False
+            command,
+            cwd=source(name, suite.version),
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=3600,
         )
         if not report.exists():
             raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])

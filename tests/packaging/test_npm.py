@@ -229,7 +229,9 @@ def test_it_has_the_files_that_apps_take_from_onnxruntime_web(modules: Path) -> 
     names = [*(name.removeprefix("./") for name in exported if name != "."), *(f"dist/{name}" for name in older)]
     script = modules.parent / "script.mjs"
     script.write_text(RESOLVING)
-    done = subprocess.run(["node", str(script), *names], capture_output=True, text=True, cwd=modules.parent)
+    done = subprocess.run(
+        ["node", str(script), *names], capture_output=True, text=True, cwd=modules.parent, timeout=500
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == []
     for file in (modules / "onnxruntime-web" / "dist").glob("*.wasm"):
@@ -244,7 +246,7 @@ def test_node_runs_it_under_another_name(kind: str, modules: Path, digits: bytes
     (modules.parent / "plain.onnx.sdx").write_bytes(digits)
     script.write_text(SCRIPT if kind == "mjs" else REQUIRING)
     command = ["node", str(script), str(bundle), *ENTRIES]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=modules.parent)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=modules.parent, timeout=500)
     assert done.returncode == 0, done.stderr
     answer, is_one, missing = json.loads(done.stdout)
     assert is_one
@@ -262,7 +264,7 @@ def test_node_finds_bundles_by_an_index_that_is_a_path(modules: Path, digits: by
     (site / "sardonyx.json").write_text(json.dumps({"bundles": {hashlib.sha256(model).hexdigest(): "its code.sdx"}}))
     script = modules.parent / "script.mjs"
     script.write_text(INDEXED)
-    done = subprocess.run(["node", str(script)], capture_output=True, text=True, cwd=modules.parent)
+    done = subprocess.run(["node", str(script)], capture_output=True, text=True, cwd=modules.parent, timeout=500)
     assert done.returncode == 0, done.stderr
     (wanted,) = onnxruntime.InferenceSession(model).run(None, IMAGE)
     for answer in json.loads(done.stdout):
@@ -296,7 +298,7 @@ def assert_it_compiles(folder: Path, page: str, kind: str, module: str, resoluti
     (folder / "tsconfig.json").write_text(json.dumps({**OPTIONS, "compilerOptions": options}))
     (folder / "page.ts").write_text(page)
     tool = installed("typescript", {"typescript": "5.9.3"}) / "node_modules" / "typescript" / "bin" / "tsc"
-    done = subprocess.run(["node", str(tool)], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(["node", str(tool)], cwd=folder, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout
 
 

@@ -33,7 +33,7 @@ print(recipe.json(by_alias=True))
 
 def install(scratch: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--disable-pip-version-check"]
-    subprocess.run([*command, "--target", str(scratch / TOOL), *WANTED], check=True)
+    subprocess.run([*command, "--target", str(scratch / TOOL), *WANTED], check=True, timeout=500)
 
 
 @pytest.mark.slow
@@ -44,7 +44,7 @@ def test_the_build_tool_accepts_it() -> None:
         absent(f"pyodide-build cannot be installed: {error}")
     environment = {**os.environ, "PYTHONPATH": str(tool)}
     command = [sys.executable, "-c", READ, str(RECIPE)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     recipe = json.loads(done.stdout)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

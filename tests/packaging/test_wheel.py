@@ -112,19 +112,19 @@ def test_runs_in_an_environment_of_its_own(wheel: Path, numpy: str, tmp_path: Pa
     environment = venv.EnvBuilder(with_pip=True, symlinks=sys.platform != "win32")
     environment.create(tmp_path / "venv")
     python = environment.ensure_directories(tmp_path / "venv").env_exe
-    subprocess.run([python, "-m", "pip", "install", "-qq", str(wheel), numpy], check=True)
-    subprocess.run([python, "-I", "-W", "error", "-c", RUN], check=True, cwd=tmp_path)
+    subprocess.run([python, "-m", "pip", "install", "-qq", str(wheel), numpy], check=True, timeout=500)
+    subprocess.run([python, "-I", "-W", "error", "-c", RUN], check=True, cwd=tmp_path, timeout=500)
     demo = subprocess.run(
-        [python, "-I", "-m", "sardonyx", "demo"], check=True, cwd=tmp_path, capture_output=True, text=True
+        [python, "-I", "-m", "sardonyx", "demo"], check=True, cwd=tmp_path, capture_output=True, text=True, timeout=500
     )
     assert "20 of 20 right" in demo.stdout
-    again = subprocess.run([python, "-I", "-c", AGAIN], check=True, cwd=tmp_path, capture_output=True)
+    again = subprocess.run([python, "-I", "-c", AGAIN], check=True, cwd=tmp_path, capture_output=True, timeout=500)
     with ZipFile(wheel) as first, ZipFile(io.BytesIO(again.stdout)) as second:
         assert set(first.namelist()) == set(second.namelist())
     for folder in BESIDES:
         (installed,) = (tmp_path / "venv").glob(f"**/site-packages/{folder}")
         shutil.rmtree(installed)
-    subprocess.run([python, "-I", "-W", "error", "-c", ALONE], check=True, cwd=tmp_path)
+    subprocess.run([python, "-I", "-W", "error", "-c", ALONE], check=True, cwd=tmp_path, timeout=500)
 
 
 @pytest.mark.parametrize(("left_out", "limit"), [((), 5_350_000), (BESIDES, 2_850_000)])

@@ -41,7 +41,7 @@ class Images:
 def measure(tool: str, method: str, count: int) -> dict[str, float]:
     """Peak memory in 10^6 bytes, and seconds, of a process that calibrates."""
     command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, tool, method, str(count)]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500).stdout.splitlines()[-1]
     found: dict[str, float] = json.loads(text)
     return found
 

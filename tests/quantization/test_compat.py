@@ -49,7 +49,7 @@ print(session.run(None, {"x": np.ones((2, 6), np.float32)})[0].shape, "onnx" in 
 def test_programs_find_it_and_need_no_onnx(tmp_path: Path) -> None:
     onnx.save(MODELS["activations"](), tmp_path / "model.onnx")
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "model.onnx"), str(tmp_path / "y.onnx")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.stdout == "(2, 6) False\n", done.stderr
     kinds = [each.op_type for each in onnx.load(tmp_path / "y.onnx").graph.node]
     assert "QLinearMatMul" in kinds

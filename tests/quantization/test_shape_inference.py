@@ -169,7 +169,7 @@ def test_the_terminal(tmp_path: Path) -> None:
     onnx.save(network(), tmp_path / "model.onnx")
     arguments = ["--input", str(tmp_path / "model.onnx"), "--output", str(tmp_path / "ready.onnx")]
     command = [sys.executable, "-W", "error", "-m", "sardonyx.quantization.preprocess", *arguments, "--verbose", "1"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500).stdout
     assert told.startswith("13 nodes became 5; shapes of 5 of 5 tensors; ready.onnx written"), told
     everything = [*arguments, "--skip_optimization", "1", "--skip_onnx_shape", "1", "--skip_symbolic_shape", "1"]
     with pytest.raises(SystemExit, match="nothing to do"):

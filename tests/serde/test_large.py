@@ -91,7 +91,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 @pytest.mark.slow
 def test_writing_holds_one_tensor_at_a_time(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", STREAMED, str(tmp_path / "a.onnx")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", STREAMED, str(tmp_path / "a.onnx")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=500,
     )
     assert int(done.stdout) < 100_000  # kB, of the 64 MB that each of the tensors has
 

@@ -22,4 +22,4 @@ def open_display() -> Iterator[str]:
         yield f":{number}"
     finally:
         server.terminate()
-        server.wait()
+        server.wait(60)

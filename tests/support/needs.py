@@ -56,7 +56,9 @@ def lacks(name: str) -> str | None:
 def _no_node() -> str | None:
     if not shutil.which("node") or not shutil.which("npm"):
         return "node or npm is not on the path"
-    version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    version = subprocess.run(
+        ["node", "--version"], capture_output=True, text=True, check=True, timeout=500
+    ).stdout.strip()
     return None if int(version.lstrip("v").split(".")[0]) >= 18 else f"node is {version}, tests need 18 or newer"
 
 

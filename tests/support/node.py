@@ -22,6 +22,6 @@ const main = async (given, load) => {{ {script} }};
 console.log(JSON.stringify(await main(JSON.parse(readFileSync(0, "utf8")), load)));
 """
     command = ["node", "--input-type=module", "--eval", text]
-    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -71,7 +71,7 @@ def _install(name: str, packages: Mapping[str, str], scratch: Path) -> None:
     folder = scratch / f"npm-installed-{name}"
     folder.mkdir()
     (folder / "package.json").write_text(json.dumps(told))
-    subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund"], cwd=folder, check=True)
+    subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund"], cwd=folder, check=True, timeout=500)
 
 
 def replaced(folder: Path, target: Path, package: Path) -> Path:
@@ -86,7 +86,7 @@ def replaced(folder: Path, target: Path, package: Path) -> Path:
 def packed_runtime(folder: Path) -> Path:
     """Pack the page runtime into `folder`, as `make npm` does; return the archive."""
     tools = installed("packing", {"esbuild": "0.24.0"})
-    subprocess.run(["node", str(PACK), str(folder), str(tools)], check=True)
+    subprocess.run(["node", str(PACK), str(folder), str(tools)], check=True, timeout=500)
     (archive,) = folder.glob("sardonyx-*.tgz")
     return archive
 

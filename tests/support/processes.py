@@ -28,7 +28,7 @@ def watched() -> Iterator[list[int]]:
         yield looks
     finally:
         ended.set()
-        thread.join()
+        thread.join(60)
 
 
 def held() -> int:

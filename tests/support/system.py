@@ -20,9 +20,9 @@ def main(names: list[str]) -> None:
         print("Installing", *packages, flush=True)
         quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
         apt = ["apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
-        subprocess.run([*apt, "update"], env=quiet, check=True)
+        subprocess.run([*apt, "update"], env=quiet, check=True, timeout=3600)
         install = [*apt, "install", "--yes", "--no-install-recommends", *packages]
-        subprocess.run(install, env=quiet, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(install, env=quiet, check=True, stdout=subprocess.DEVNULL, timeout=3600)
     else:
         for name, reason in missing.items():
             print(f"{name}: {reason}; its tests will be skipped")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import io
 import tarfile
@@ -17,8 +18,11 @@ import pytest
 
 from tests.support import needs, require, system
 from tests.support.browser import Site
+from tests.support.browsers import chromium, open_page
 from tests.support.cache import cached, member
 from tests.support.needs import Need
+
+ROOT = Path(__file__).parents[2]
 
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
@@ -64,6 +68,30 @@ def test_member_of_archives(tmp_path: Path) -> None:
             member(archive, "odel.onnx", ABC)
         with pytest.raises(ValueError, match="expected 00000000"):
             member(archive, "pkg/model.onnx", "0" * 64)
+
+
+def test_every_process_of_a_test_has_a_limit() -> None:
+    """Less than the test's own, so that what the process printed is told, and no other test ends with it."""
+    without = []
+    for file in sorted((ROOT / "tests").rglob("*.py")):
+        for call in ast.walk(ast.parse(file.read_text())):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "subprocess.run":
+                if "timeout" not in {keyword.arg for keyword in call.keywords} and "benchmarks" not in file.parts:
+                    without.append(f"{file.relative_to(ROOT)}:{call.lineno}")
+            elif isinstance(call, ast.keyword) and call.arg == "preexec_fn":
+                without.append(f"{file.relative_to(ROOT)}:{call.lineno}")
+    assert not without
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", ["() => new Promise(() => {})", "() => { for (;;); }"])
+def test_a_page_that_does_not_answer_is_ended(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("browser")
+    monkeypatch.setattr(chromium, "LIMIT", 3000)
+    with open_page("chromium") as page:
+        assert page.evaluate("() => 6 * 7") == 42
+        with pytest.raises(TimeoutError, match="no answer in 3 s"):
+            page.evaluate(function)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def build_wheel() -> Path:
     folder = tempfile.mkdtemp(prefix="sardonyx-wheel-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, str(ROOT)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=500)
     if done.returncode:
         raise RuntimeError(f"the wheel cannot be built:\n{done.stdout}")
     (wheel,) = Path(folder).glob("*.whl")

@@ -173,7 +173,7 @@ def test_what_is_refused() -> None:
 
 def test_without_torch() -> None:
     script = "import sys; sys.modules['torch'] = None\nimport sardonyx.training\nsardonyx.training.ORTModule"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=500)
     assert (
         done.stderr.splitlines()[-1] == "ImportError: ORTModule: torch is not installed; pip install torch onnxscript"
     )

@@ -391,5 +391,5 @@ print(artifacts.__name__, module.eval()(np.ones((2, 4), np.float32), np.array([0
 def test_programs_of_onnxruntime_find_it(tmp_path: Path) -> None:
     onnx.save(MLP.model(), tmp_path / "mlp.onnx")
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "mlp.onnx"), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.stdout == "sardonyx.training.artifacts True False\n", done.stderr

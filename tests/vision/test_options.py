@@ -369,7 +369,7 @@ def test_wrong_options(
 
 def test_importing_the_package_leaves_it_alone() -> None:
     code = "import sardonyx, sys; sardonyx.InferenceSession; print([m for m in sys.modules if 'vision' in m])"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=500)
     assert done.stdout.strip() == "[]"
 
 

@@ -203,7 +203,7 @@ def test_opencv_and_rapidocr_find_the_same(page: Path, reader: vision.Reader) ->
     """DBNet's rectangles by OpenCV, pyclipper and onnxruntime; and what the package reads, spaces apart."""
     script = f"import sys; sys.path.append({str(modules('rapidocr'))!r}){THEIRS}"
     command = [sys.executable, "-c", script, str(page), str(path("ppocr4-det")), "960", "2.0"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=500)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     lines = reader.read(page)

@@ -328,7 +328,7 @@ def test_opencv_itself(tmp_path: Path) -> None:
     (tmp_path / "text.mp4").write_text("words")
     script = f"import sys; sys.path.append({str(modules('nudenet'))!r}){VIDEO}"
     command = [sys.executable, "-c", script, str(tmp_path / "video.avi"), str(tmp_path / "text.mp4")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=500)
     assert (done.returncode, done.stderr) == (0, "")
     frames, camera, video = done.stdout.splitlines()
     assert frames == str([[k, 0, 0] for k in range(5)])
@@ -340,7 +340,9 @@ def test_opencv_itself(tmp_path: Path) -> None:
 def test_memory_stays(tmp_path: Path) -> None:
     """Nine thousand frames hold nothing back."""
     onnx.save(convolutional(), tmp_path / "model.onnx")
-    done = subprocess.run([sys.executable, "-c", GROWTH, str(tmp_path / "model.onnx")], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", GROWTH, str(tmp_path / "model.onnx")], capture_output=True, text=True, timeout=500
+    )
     assert done.returncode == 0, done.stderr
     number, grown = map(int, done.stdout.split())
     assert number == 9999

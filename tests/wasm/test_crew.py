@@ -176,6 +176,6 @@ def test_a_run_is_ended_in_the_middle(threads: int) -> None:
 
     with pytest.raises(Fail, match="terminate"):
         run_on()
-    timer.join()
+    timer.join(60)
     small = {**feeds, "x0": feeds["x0"][:3]}
     assert np.isfinite(steps.run(None, small)[0]).all()

@@ -86,7 +86,9 @@ class TestSelection:
 
     def test_asking_imports_nothing(self) -> None:
         script = "import sys, sardonyx_wasm.hosts as h; print(h.available(), *sys.modules)"
-        output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        output = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=500
+        ).stdout
         answer, *modules = output.split()
         assert answer == "True"
         assert {"wasmtime", "sardonyx_wasm.assembler", "sardonyx_wasm.assembler.opcodes"}.isdisjoint(modules)
@@ -111,7 +113,7 @@ loaded = host.load(module)
 function, view = loaded.function("f"), host.memory_view()
 print(function())
 """
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=500)
         assert (done.stdout, done.stderr) == ("99\n", "")
 
 
@@ -273,7 +275,7 @@ class TestThreads:
         for (a_at, _), (c_at, c) in zip(inputs, outputs):
             run(m, k, n, a_at, b_at, c_at)
             expected.append(c.tobytes())
-        barrier = threading.Barrier(8)
+        barrier = threading.Barrier(8, timeout=60)
 
         def work(index: int) -> int:
             (a_at, _), (c_at, c) = inputs[index], outputs[index]
@@ -310,8 +312,8 @@ class TestThreads:
         with ThreadPoolExecutor(2) as pool:
             calls = pool.submit(lambda: [run(512, 1.0, x_at, y_at) for _ in range(500)])
             growing = pool.submit(lambda: [host.allocate(1 << 20) for _ in range(80)])
-            calls.result()
-            assert len(set(growing.result())) == 80
+            calls.result(120)
+            assert len(set(growing.result(120))) == 80
         assert_array_equal(y, np.full(512, 500, "f4"))
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
@@ -474,7 +476,7 @@ sardonyx.InferenceSession(model, providers=["WasmExecutionProvider"])
 def test_a_process_of_few_addresses_does_without() -> None:
     """As `ulimit -v` of shared machines has it: a memory reserves more than 4 GiB."""
     command = [sys.executable, "-c", FEW, str(4500)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "['CPUExecutionProvider', 'NumpyExecutionProvider']\n"
     assert "needs 5.0 GiB of addresses, which this process may not have: raise its limit (ulimit -v)" in done.stderr

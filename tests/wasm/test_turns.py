@@ -140,7 +140,8 @@ def test_many_runs_at_once() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(300)
+        assert not thread.is_alive()
     for n in range(0, 4000, 500):
         assert_array_equal(found[n], np.full(3, 2 * n, np.float32))
 

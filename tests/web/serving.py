@@ -31,5 +31,5 @@ def serving(folder: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.effective_port}/"
     finally:
         server.trigger.pull_trigger(end)
-        thread.join()
+        thread.join(60)
         server.task_dispatcher.shutdown()

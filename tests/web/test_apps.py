@@ -79,7 +79,7 @@ def build(
     for path, text in files.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text)
-    done = subprocess.run(["npx", *command], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(["npx", *command], cwd=folder, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     page = folder / "dist" / "index.html"
     if not page.exists():

@@ -155,7 +155,7 @@ def test_what_was_made_stays_and_is_the_same_in_another_process(made: Path, tmp_
         source = made if name == OWN else made / "whole"
         (again / name).write_bytes((source / name).read_bytes())
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
-    subprocess.run([sys.executable, bytecode.__file__, str(again)], check=True, env=environment)
+    subprocess.run([sys.executable, bytecode.__file__, str(again)], check=True, env=environment, timeout=500)
     for part in ("whole", "lean"):
         for name in FILES:
             assert unpacked(again, part, name) == unpacked(made, part, name)

@@ -24,9 +24,12 @@ pytestmark = pytest.mark.slow
 
 DIGITS = assets() / "digits.onnx"
 LISTED = ["silero-vad", "ppocr4-det", "ppocr4-rec", "minilm-l6-int8", "magika"]
-THREADS = """async () => {
+NESTED = ("chromium", "webkit")
+"""Where a worker may start others while a driver listens. Firefox wakes one of two that wait for that: the other one,
+which started it, waits for ever, once in some hundred times. Without a driver or developer tools none of them waits."""
+THREADS = """async (worker) => {
     const { Tensor, load } = await import("/sardonyx/runtime.js");
-    const session = await load("/data/digits.sdx", { target: "wasm", threads: 2 });
+    const session = await load("/data/digits.sdx", { target: "wasm", threads: 2, worker });
     const image = new Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
     let count = session.threads;
     for (let k = 0; k < 1000 && count < 2 && globalThis.SharedArrayBuffer; k++) {
@@ -57,7 +60,7 @@ def test_a_bundle(visitor: Visitor, digits: bytes) -> None:
     rng = np.random.default_rng(0)
     feeds = [{"image": rng.random((count, 1, 28, 28), np.float32)} for count in (1, 3, 1)]
     session = onnxruntime.InferenceSession(DIGITS)
-    found = run(visitor, [Case(digits, each) for each in feeds], "wasm", threads=2)
+    found = run(visitor, [Case(digits, each) for each in feeds], "wasm", threads=2 if visitor.name in NESTED else 1)
     for given, answer in zip(feeds, found, strict=True):
         assert not isinstance(answer, str), answer
         np.testing.assert_allclose(answer[0], session.run(None, given)[0], rtol=1e-4, atol=1e-6)
@@ -70,7 +73,7 @@ def test_threads(visitor: Visitor, digits: bytes) -> None:
     page = visitor.page
     page.open(f"{visitor.site.address}/support/page.html")
     page.lines.clear()
-    count, answer = page.evaluate(THREADS)
+    count, answer = page.evaluate(THREADS, visitor.name in NESTED)
     (wanted,) = onnxruntime.InferenceSession(DIGITS).run(None, {"image": IMAGE})
     np.testing.assert_allclose([answer], wanted, rtol=1e-4, atol=1e-6)
     alone = visitor.name == "webkit"
@@ -167,7 +170,7 @@ def test_webgpu(visitor: Visitor, digits: bytes) -> None:
 def test_listed_models(visitor: Visitor, id: str) -> None:
     feeds = models.inputs(id)
     bundle = bundled(models.path(id), feeds, ["wasm"])
-    for threads in (1, 2):
+    for threads in (1, 2) if visitor.name in NESTED else (1,):
         (answer,) = run(visitor, [Case(bundle, feeds)], "wasm", threads)
         assert not isinstance(answer, str), answer
         models.assert_close(id, answer, models.reference(id))

@@ -102,7 +102,7 @@ def test_addresses_in_components_are_imported_in_their_script() -> None:
 def test_builds_compile_models(bundler: str, chromium: Chromium, app: Path) -> None:
     write_app(bundler, app)
     command = [part.replace("digits.js", "models.js") for part in BUILDS[bundler]]
-    done = subprocess.run(["npx", *command], cwd=app, capture_output=True, text=True)
+    done = subprocess.run(["npx", *command], cwd=app, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     page = app / "dist" / "index.html"
     if bundler == "webpack":
@@ -117,7 +117,7 @@ def test_a_build_without_python_says_so(tmp_path: Path) -> None:
     require("node")
     folder = tmp_path / "app"
     write_app("vite", folder, ["no-such-program"])
-    done = subprocess.run(["npx", *BUILDS["vite"]], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(["npx", *BUILDS["vite"]], cwd=folder, capture_output=True, text=True, timeout=500)
     assert done.returncode
     assert "install the Python package sardonyx" in done.stderr
 
@@ -133,6 +133,7 @@ def served(folder: Path) -> Iterator[str]:
             yield next(found[0] for line in lines if (found := re.search(r"http://\S+", line)))
         finally:
             process.terminate()
+            process.wait(60)
 
 
 @pytest.mark.nightly

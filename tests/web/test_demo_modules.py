@@ -39,7 +39,9 @@ def node(script: str, given: Any) -> Any:
         const load = (name) => import("{place}/" + name);
         (async () => console.log(JSON.stringify(await ({script}))))();
     """
-    done = subprocess.run(["node", "-e", code], input=json.dumps(given), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["node", "-e", code], input=json.dumps(given), capture_output=True, text=True, check=True, timeout=500
+    )
     return json.loads(done.stdout)
 
 

@@ -70,7 +70,7 @@ def fetch_pyscript(folder: Path) -> None:
 
 def fetch_marimo(folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", f"marimo=={MARIMO}"]
-    subprocess.run([*command, "--target", str(folder)], check=True)
+    subprocess.run([*command, "--target", str(folder)], check=True, timeout=500)
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +219,7 @@ def test_marimo() -> None:
     packages = fetched(f"marimo-{MARIMO}", fetch_marimo)
     places = map(str, (EXAMPLES / "marimo", *sys.path, packages))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
-    done = subprocess.run([sys.executable, "-c", READ], env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", READ], env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [read_digit(lines[:10]), read_digit(lines[10:])] == [7, 4]

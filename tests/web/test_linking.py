@@ -56,7 +56,7 @@ def told(script: str, folder: Path, paths: list[str]) -> Any:
     require("node")
     given = json.dumps([f"./{path}" for path in paths])
     command = ["node", "--preserve-symlinks", "--input-type=module", "--eval", script, given]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

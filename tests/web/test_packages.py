@@ -208,7 +208,7 @@ def test_transformers_2_extracts_features(chromium: Chromium, tmp_path: Path) ->
     ]
     options = ["--log-level=error", *(f"--alias:{name}={place}" for name, place in places.items())]
     tools = installed("packing", {"esbuild": "0.24.0"})
-    subprocess.run([*command, *options], cwd=tools, check=True)
+    subprocess.run([*command, *options], cwd=tools, check=True, timeout=500)
     chromium.site.data["old.mjs"] = tmp_path / "made.mjs"
     chromium.site.data["old.html"] = b'<!doctype html><script type="module" src="old.mjs"></script>'
     page = chromium.browser.new_page()

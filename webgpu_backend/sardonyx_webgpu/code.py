@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 from sardonyx.code.program import Expression
+from sardonyx.common.cached import cached_property
 from sardonyx.common.record import record
 from sardonyx_webgpu.extents import compiled
 from sardonyx_webgpu.gpu.interface import Shader

@@ -8,6 +8,7 @@ from typing import Any
 from sardonyx.api import choice
 from sardonyx.api.options import SessionOptions
 from sardonyx.common import threads
+from sardonyx.common.forks import Whole
 from sardonyx.providers import registry
 from sardonyx.providers.contract import Device, Provider
 
@@ -46,7 +47,8 @@ class ExecutionProviders:
     def open(self) -> None:
         """Have the devices, all of them or none."""
         if not self.devices:
-            self.devices += [provider.device(options) for provider, options in self.wanted()]
+            with Whole():
+                self.devices += [provider.device(options) for provider, options in self.wanted()]
 
     def lose(self) -> None:
         """Have no devices, until they are opened again."""

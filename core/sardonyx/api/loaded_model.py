@@ -12,6 +12,7 @@ from sardonyx.api.execution_providers import ExecutionProviders
 from sardonyx.api.model_interface import NOTHING
 from sardonyx.api.options import SessionOptions
 from sardonyx.common import debug
+from sardonyx.common.forks import Whole
 from sardonyx.model.ir import Value
 from sardonyx.model.structure import Form
 from sardonyx.plans import plan_cache
@@ -126,7 +127,7 @@ class LoadedModel:
     def _preparation(self) -> Preparation:
         from sardonyx.api.preparation import Preparation  # takes as long to import as all else
 
-        with self._lock:
+        with Whole(), self._lock:
             if self._prepared is None:
                 self._prepared = Preparation(
                     self._source, self._options, self._disabled, self._providers, self._profiling, self.names

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from sardonyx.common.forks import Whole
 from sardonyx.common.garbage import paused
 
 HOMES = {
@@ -85,5 +86,5 @@ def find(name: str, module: str = "sardonyx") -> Any:
     if name not in HOMES:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     home, _, attribute = HOMES[name].partition(":")
-    with paused():  # modules are no garbage
+    with Whole(), paused():  # modules are no garbage
         return getattr(import_module(f"sardonyx.{home}"), attribute or name)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from sardonyx import errors
 from sardonyx.api.devices import OrtEpDevice, OrtExecutionProviderDevicePolicy, get_ep_devices
-from sardonyx.common import debug, units
+from sardonyx.common import debug, forks, units
 from sardonyx.common.enums import Choice
 from sardonyx.common.record import field, record
 from sardonyx.passes.changes import ModelChanges
@@ -39,7 +39,8 @@ class ExecutionOrder(Choice):
 
 
 LOAD_FORMAT, SAVE_FORMAT = "session.load_model_format", "session.save_model_format"
-_terminating = threading.Lock()
+_terminating = threading.RLock()  # a signal's handler may end a run that is about to begin, or to be over
+forks.register(_terminating.acquire, _terminating.release, _terminating.release)
 MOST_DEVICES = 8
 """How many a delegate may choose, as in onnxruntime."""
 MEMORY_LIMIT = "session.memory_limit"

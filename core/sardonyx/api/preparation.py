@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 
 from sardonyx.api.execution_providers import ExecutionProviders
 from sardonyx.api.feeds import blank
 from sardonyx.api.model_interface import NOTHING
 from sardonyx.api.options import SessionOptions
+from sardonyx.common.cached import cached_property
+from sardonyx.common.forks import Whole
 from sardonyx.common.garbage import paused
 from sardonyx.common.spill import Spill
 from sardonyx.compiler.compile import Compiler
@@ -77,7 +78,7 @@ class Preparation:
 
     def compiler(self, fed: frozenset[str]) -> Compiler:
         """What makes plans for calls that feed these initializers."""
-        with self._lock:
+        with Whole(), self._lock:
             if fed not in self._compilers:
                 providers = [provider for provider, _ in self._providers.chosen]
                 if limit := self._options.memory_limit:  # those that copy weights leave the largest to others

@@ -16,6 +16,7 @@ from sardonyx.api.ort_value import OrtValue
 from sardonyx.api.outputs import Outputs, Ran, Target
 from sardonyx.api.variants import Variants
 from sardonyx.common import debug, threads
+from sardonyx.common.forks import Whole
 from sardonyx.common.garbage import paused
 from sardonyx.common.record import record
 from sardonyx.common.strings import RunStrings, StaleStringsError
@@ -64,7 +65,7 @@ class Runner:
         self._lock = threading.Lock()
         source = Source(given, options.changes)
         held = source.held()
-        with paused():
+        with Whole(), paused():
             self.providers = ExecutionProviders(options, names, provider_options, strict)
             self.model: LoadedModel | LoadedBundle = (
                 _bundle(given, held, self.providers)
@@ -204,7 +205,7 @@ class Runner:
     def reopen(self, error: DeviceLost, devices: Sequence[Any]) -> None:
         """Have no devices, unless another thread was here first. The next run opens them: plans stay, weights are
         uploaded again."""
-        with self._lock:
+        with Whole(), self._lock:
             if self.providers.devices is not devices:
                 return
             debug.warn(f"{error}; it is opened again, and the model runs once more", RuntimeWarning)

@@ -19,6 +19,7 @@ from sardonyx.api.ort_value import OrtValue, provider_of
 from sardonyx.api.outputs import Target
 from sardonyx.api.runner import Runner
 from sardonyx.common import debug
+from sardonyx.common.forks import Whole
 from sardonyx.common.memory import MemoryReport
 from sardonyx.common.record import replace
 from sardonyx.common.termination import governed, is_governed, loading
@@ -404,7 +405,7 @@ class InferenceSession:
         provider_options: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         """Be made anew on these providers; not while other threads run. InvalidValue where one is nobody's."""
-        with self._lock, loading(self._options.loading):
+        with Whole(), self._lock, loading(self._options.loading):
             self.shrink()  # two runners are there for a moment
             self._runner = self._new_runner(providers, provider_options, strict=True)
 
@@ -418,7 +419,7 @@ class InferenceSession:
 
     def _fall_back(self, error: EPFail, devices: Sequence[Any]) -> None:
         """Go on with the CPU, once, unless another thread was here first; raises the error where that is not wanted."""
-        with self._lock:
+        with Whole(), self._lock:
             runner = self._runner
             if runner.providers.devices is not devices:
                 return

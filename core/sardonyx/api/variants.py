@@ -62,7 +62,7 @@ class Variants:
     def turn(self) -> AbstractContextManager[Any]:
         """Within the block, be the only run, if there is a memory limit."""
         budget = self._weights.budget
-        return nullcontext() if budget is None else budget.turn
+        return nullcontext() if budget is None else budget.turn()
 
     def shrink(self) -> None:
         """Give back the memory that runs leave for later ones; weights stay."""

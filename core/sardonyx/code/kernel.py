@@ -18,9 +18,9 @@ give the int32 index along the reduction axes in row-major order. Buffers are nu
 from __future__ import annotations
 
 import json
-from functools import cached_property
 from typing import Any
 
+from sardonyx.common.cached import cached_property
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.record import fields, record
 

@@ -30,11 +30,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from sardonyx.code import scalar
 from sardonyx.common import dtypes
+from sardonyx.common.cached import cached_property
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.record import field, fields, record
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from sardonyx.common import forks
 
 _lock = threading.RLock()  # the collector may run within, and what it finds may compile
 _pauses: dict[object, int] = {}
@@ -66,5 +67,4 @@ def _survive() -> None:
     _lock.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_survive)
+forks.register(_lock.acquire, _lock.release, _survive)

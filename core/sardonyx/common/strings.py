@@ -19,6 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
+from sardonyx.common.forks import Whole
 from sardonyx.errors import RuntimeException
 
 
@@ -45,7 +46,7 @@ class StringTable(dict[str, int]):
             self.__missing__(text)
 
     def __missing__(self, text: str) -> int:
-        with self._lock:
+        with Whole(), self._lock:
             if text not in self:
                 self._texts.append(text)
                 self[text] = len(self._texts) - 1

@@ -13,12 +13,13 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from sardonyx.common import debug, extras
+from sardonyx.common import debug, extras, forks
 from sardonyx.common.record import record
 from sardonyx.errors import EPFail
 
@@ -131,35 +132,44 @@ def check(count: int) -> None:
 class OneThread:
     """Within the block, on whichever threads, BLAS has one thread of its own.
 
-    A signal may keep a block from ending as it should; then it ends with this object.
+    A signal may keep a block from ending as it should; then it ends with this object. Nothing here is `__del__`, where
+    Python loses what a signal's handler raises.
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_lost")
 
     def __enter__(self) -> None:
         with _lock:
             if not _inside:
                 _before[:] = [setting.get() for setting in blas()]
-            _inside[id(self)] = threading.get_ident()
+            me = threading.get_ident()
+            self._lost = lost = weakref.ref(self, _lose)
+            _inside[lost] = me
             if len(_inside) == 1:
                 _set([1] * len(_before))
 
     def __exit__(self, *_: object) -> None:
-        with _lock:
-            if id(self) in _inside:
-                if len(_inside) == 1:
-                    _set(_before)
-                del _inside[id(self)]
-
-    def __del__(self) -> None:
-        if id(self) in _inside:
-            self.__exit__()
+        _end(self._lost)
+        del self._lost
 
 
 _lock = threading.RLock()
-_inside: dict[int, int] = {}
+_inside: dict[weakref.ref[OneThread], int] = {}
 """The blocks, and the thread of each."""
 _before: list[int] = []
+
+
+def _end(block: weakref.ref[OneThread]) -> None:
+    with _lock:
+        if block in _inside:
+            if len(_inside) == 1:
+                _set(_before)
+            del _inside[block]
+
+
+def _lose(block: weakref.ref[OneThread]) -> None:
+    """End a block whose object is gone."""
+    _end(block)
 
 
 def _set(counts: list[int]) -> None:
@@ -178,8 +188,7 @@ def _survive() -> None:
     _lock.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_survive)
+forks.register(_lock.acquire, _lock.release, _survive)
 
 _OPENBLAS = [f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]
 _CORENAME = [f"{prefix}openblas_get_corename{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]

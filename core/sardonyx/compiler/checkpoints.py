@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
-from functools import cached_property
 from itertools import accumulate
 
+from sardonyx.common.cached import cached_property
 from sardonyx.common.record import record, replace
 from sardonyx.plans.layout import Lifetime, extent
 

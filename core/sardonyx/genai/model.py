@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from sardonyx.api.session import InferenceSession
+from sardonyx.common.cached import cached_property
 from sardonyx.common.record import replace
 from sardonyx.genai import ports
 from sardonyx.genai.absent import MultiModalProcessor, StreamingProcessor

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 
+from sardonyx.common.forks import Whole
 from sardonyx.host import KEY, host_function
 
 _lock = threading.Lock()
@@ -22,7 +23,7 @@ def set_seed(seed: int) -> None:
     True
     """
     global _generator
-    with _lock:
+    with Whole(), _lock:
         _generator = np.random.default_rng(abs(int(seed)))
 
 
@@ -30,7 +31,7 @@ def set_seed(seed: int) -> None:
 def key() -> np.ndarray:
     """A fresh key of `primitives.random_bits`: uint32[2]."""
     global _generator
-    with _lock:
+    with Whole(), _lock:
         _generator = _generator or np.random.default_rng()
         return _generator.integers(0, 1 << 32, 2, np.uint32)
 

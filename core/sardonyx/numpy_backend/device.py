@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from sardonyx.common import threads
+from sardonyx.common.cached import cached_property
 from sardonyx.common.crew import Crew
 from sardonyx.numpy_backend.lookup import Mapped
 from sardonyx.numpy_backend.memory import view

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
+from sardonyx.common.cached import cached_property
 from sardonyx.common.record import record
 from sardonyx.primitives.array import Array
 from sardonyx.sizes.functions import apply, substitute

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from types import EllipsisType
 from typing import Any, TypeAlias, overload
 
 from sardonyx import ops
+from sardonyx.common.cached import cached_property
 from sardonyx.common.record import field, record, replace
 from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import node as new_node

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from sardonyx.code.kernel import Kernel, Routine, Rows
 from sardonyx.common import dtypes
+from sardonyx.common.cached import cached_property
 from sardonyx.common.record import record
 from sardonyx.plans import plan as plans
 from sardonyx.providers.contract import ALIGNMENT

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
+from sardonyx.common.forks import Whole
 from sardonyx.errors import RuntimeException
 
 
@@ -43,9 +45,14 @@ class Budget:
         self.limit = limit
         self.evict = evict
         """Gives back all that no run is using, weights among it."""
-        self.turn = threading.RLock()
-        """Held by the run that goes on."""
+        self._turn = threading.RLock()
         self.frames: weakref.WeakSet[Arena] = weakref.WeakSet()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Within the block, which another thread's has to end before, a run goes on."""
+        with Whole(), self._turn:
+            yield
 
     def arenas(self, but: Arena | None = None) -> int:
         """The bytes of the arenas of all frames but one."""

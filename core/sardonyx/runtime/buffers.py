@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from sardonyx.common import dtypes
+from sardonyx.common.cached import cached_property
 from sardonyx.errors import UnsoundError
 from sardonyx.plans.plan import Plan
 from sardonyx.providers.contract import Address, Device

@@ -18,6 +18,7 @@ import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.common.convert import outward
+from sardonyx.common.forks import Whole
 from sardonyx.common.garbage import paused
 from sardonyx.common.memory import TooLargeError
 from sardonyx.common.record import record
@@ -114,7 +115,7 @@ class CompiledGraph:
                 except GuardError as error:
                     refused.append(error)
                     if executor.plan.is_beginning:
-                        with self._lock, suppress(ValueError):
+                        with Whole(), self._lock, suppress(ValueError):
                             self.executors.remove(executor)
                 else:
                     self._touch(executor)
@@ -175,7 +176,7 @@ class CompiledGraph:
             if self._is_inner:
                 raise OverLimitError(str(error), symbols) from None
             raise
-        with self._lock:
+        with Whole(), self._lock:
             if executor in self.executors:
                 self.executors[self.executors.index(executor)] = made
         return made
@@ -198,14 +199,14 @@ class CompiledGraph:
     ) -> None:
         if compiler is None:
             raise InvalidGuard(f"the plan is not for these sizes, and there is no compiler here: {broken}")
-        with paused():
+        with Whole(), paused():
             self.add(compiler(hints))
 
     def add(self, plan: plans.Plan) -> None:
         """Have one more plan, to be tried first."""
         executor = self._executor(plan)
         executor.prepare()
-        with self._lock:
+        with Whole(), self._lock:
             self.executors.insert(0, executor)
             self.compiled += 1
             del self.executors[MOST_PLANS:]
@@ -216,7 +217,7 @@ class CompiledGraph:
 
     def append(self, more: Sequence[plans.Plan]) -> None:
         """Have more plans, to be tried last."""
-        with self._lock:
+        with Whole(), self._lock:
             self.executors += map(self._executor, more)
             self.compiled += len(more)
 
@@ -233,12 +234,12 @@ class CompiledGraph:
 
     def forget(self) -> None:
         """Have no plans."""
-        with self._lock:
+        with Whole(), self._lock:
             self.executors.clear()
 
     def _touch(self, executor: Executor) -> None:
         if self.executors[:1] != [executor]:  # another thread may have left none
-            with self._lock:
+            with Whole(), self._lock:
                 if executor in self.executors:
                     self.executors.remove(executor)
                     self.executors.insert(0, executor)
@@ -409,7 +410,8 @@ class Executor:
 
     def _bind(self, frame: Frame, number: int, symbols: Mapping[str, int]) -> None:
         """Have an epoch bound for these sizes, and its steps prepared."""
-        frame.bind(number, symbols)
+        with Whole():
+            frame.bind(number, symbols)
         launches, bound = iter(frame.launches[number]), dict(symbols)
         items = [item for item in self._code.epochs[number].items if not plans.halts(item)]
         frame.settle(number, symbols, [self._step(frame, item, launches, bound) for item in items])

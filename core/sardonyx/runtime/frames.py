@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from operator import gt, is_
 from typing import Any
 
 import numpy as np
 
 from sardonyx.common import memory
+from sardonyx.common.cached import cached_property
 from sardonyx.common.strings import RunStrings, StringTable
 from sardonyx.errors import EPFail, RuntimeException
 from sardonyx.plans import plan as plans

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from sardonyx.common.cached import cached_property
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import record
 from sardonyx.errors import RuntimeException

@@ -18,6 +18,7 @@ from math import prod
 from typing import Any, Protocol
 
 from sardonyx.common import dtypes
+from sardonyx.common.forks import Whole
 from sardonyx.plans.plan import Launch, Plan
 from sardonyx.sizes.expression import evaluate
 
@@ -52,7 +53,7 @@ class Profiler:
         finally:
             end = time.perf_counter_ns()
             thread = threading.get_ident()
-            with self._lock:
+            with Whole(), self._lock:
                 number = self._threads.setdefault(thread, len(self._threads) + 1)
                 self._events.append(
                     {
@@ -70,7 +71,7 @@ class Profiler:
     def trace(self) -> list[dict[str, Any]]:
         """Everything so far, as the JSON array that a trace file holds."""
         process = {"ph": "M", "pid": os.getpid()}
-        with self._lock:
+        with Whole(), self._lock:
             names = [{"name": "process_name", "args": {"name": f"sardonyx: {self.name}"}, "tid": 0, **process}]
             names += [
                 {"name": "thread_name", "args": {"name": f"thread {number}"}, "tid": number, **process}
@@ -82,7 +83,7 @@ class Profiler:
     def totals(self, category: str = NODE) -> dict[str, float]:
         """Milliseconds of all spans of a category by name, the longest first."""
         sums: dict[str, float] = {}
-        with self._lock:
+        with Whole(), self._lock:
             for event in self._events:
                 if event["cat"] == category:
                     sums[event["name"]] = sums.get(event["name"], 0) + milliseconds(event)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx.common import dtypes, mapped, memory
+from sardonyx.common.forks import Whole
 from sardonyx.plans import reach
 from sardonyx.plans.epochs import code_of
 from sardonyx.plans.plan import Launch, Plan
@@ -56,12 +57,12 @@ class Weights:
 
     def prepare(self, plan: Plan, devices: Sequence[Device]) -> None:
         """Have the code of a plan's `setup` made before `place` wants it, which devices may compile meanwhile."""
-        with self._lock:
+        with Whole(), self._lock:
             self._prepared[id(plan)] = Setup(plan, devices, self._left(plan, devices))
 
     def place(self, plan: Plan, devices: Sequence[Device]) -> list[Address | None]:
         """Where the constants of a plan lie, by the numbers of their buffers; runs what is left of its `setup`."""
-        with self._lock:
+        with Whole(), self._lock:
             if isinstance(plan, Streamed):  # whose weights are read in each run
                 self._mapped.update(memory.owner(array) for array in plan.weights.values())
             self._set_up(plan, devices)
@@ -80,12 +81,12 @@ class Weights:
 
     def held(self) -> int:
         """The bytes of the constants on all devices that are no views of the host's arrays."""
-        with self._lock:
+        with Whole(), self._lock:
             return sum(address.nbytes for key, address in self._addresses.items() if key not in self._shared)
 
     def wanted(self, plan: Plan, devices: Sequence[Device]) -> tuple[int, int]:
         """The bytes that `place` will add for a plan, and the most that it needs besides while it runs the `setup`."""
-        with self._lock:
+        with Whole(), self._lock:
             setup = self._left(plan, devices)
             stays: dict[tuple[Device, str], int] = {}
             for number, buffer in enumerate(plan.buffers):
@@ -105,7 +106,7 @@ class Weights:
 
     def clear(self) -> None:
         """Give back all constants; no frame may be in use."""
-        with self._lock:
+        with Whole(), self._lock:
             for key, address in self._addresses.items():
                 key[0].free(address.chunk)
             self._addresses.clear()
@@ -114,7 +115,7 @@ class Weights:
 
     def sizes(self, device: Device) -> tuple[int, int]:
         """The bytes of all constants on a device, and those among them that are views of the host's arrays."""
-        with self._lock:
+        with Whole(), self._lock:
             mine = {key: address.nbytes for key, address in self._addresses.items() if key[0] is device}
             return sum(mine.values()), sum(nbytes for key, nbytes in mine.items() if key in self._shared)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from sardonyx.common.cached import cached_property
 from sardonyx.sizes.expression import evaluate
 
 Evaluator = Callable[[Mapping[str, int]], tuple[Any, ...]]

@@ -63,7 +63,7 @@ def _started(profile: Path) -> Iterator[str]:
         process.wait(30)
     finally:
         process.kill()
-        process.wait()
+        process.wait(60)
 
 
 def _listening(process: subprocess.Popen[bytes], log: Path) -> str:

@@ -62,7 +62,7 @@ def _started(display: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait()
+        process.wait(60)
 
 
 class WebKit(Page):

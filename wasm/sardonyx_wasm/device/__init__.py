@@ -20,6 +20,7 @@ import numpy as np
 from sardonyx.common import cache, memory
 from sardonyx.common.crew import Crew
 from sardonyx.common.fingerprint import fingerprint
+from sardonyx.common.forks import Whole
 from sardonyx.common.termination import is_governed, poll, stopping
 from sardonyx.common.threads import OneThread
 from sardonyx.common.trial import Trial
@@ -117,7 +118,7 @@ class WasmDevice(Device):
         """The module for these codes, and what surrounds the products of those in `halves`."""
         key = (sorted(self.host.features), [code.key for code in codes], halves)
         digest = fingerprint(repr((cache.release(RELEASE), key)).encode()).digest()
-        with self._lock:
+        with Whole(), self._lock:
             module = self._loaded.get(digest) or self.host.recall(digest)
             if module is None:
                 from ..generator import generate  # which brings all that writes code with it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import chain
 from math import prod
 from typing import TypeAlias
@@ -11,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from sardonyx.code.kernel import Routine
+from sardonyx.common.cached import cached_property
 
 from .blas import MOST_PLACES, Product, product, right_sides, side_by_side
 from .operands import ArrayAt, Right

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
+
+from sardonyx.common.cached import cached_property
 
 from ..abi import COUNTERS, HEADER, LAUNCH, RECORD, RECORDS, STATE, STOP
 from ..hosts import Host

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sardonyx.common import extras
+from sardonyx.common.forks import Whole
 from sardonyx.common.units import nbytes
 from sardonyx.errors import EngineError
 
@@ -106,7 +107,7 @@ def host() -> Host:
     Raises RuntimeError where none exists, with the remedy.
     """
     global _host
-    with _lock:
+    with Whole(), _lock:
         if _host is None:
             _host = _make_host()
         return _host

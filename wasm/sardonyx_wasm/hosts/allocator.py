@@ -7,6 +7,9 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 
+from sardonyx.common import forks
+from sardonyx.common.forks import Whole
+
 _GRANULE = 64
 
 
@@ -50,7 +53,7 @@ class Allocator:
             raise ValueError(f"align={align} is not a power of two")
         align = max(align, _GRANULE)
         size = max(-(-nbytes // _GRANULE), 1) * _GRANULE
-        with self._lock:
+        with Whole(), self._lock:
             self._collect()
             fits = (i for i, (start, end) in enumerate(self._free) if _align(start, align) + size <= end)
             index = next(fits, None)
@@ -84,11 +87,14 @@ class Allocator:
         if end is None:
             raise ValueError(f"address {address} is not allocated, or was freed before")
         self._returned.append((address, end))
-        if self._lock.acquire(blocking=False):
-            try:
-                self._collect()
-            finally:
-                self._lock.release()
+        if forks.is_near():
+            return
+        with Whole():
+            if self._lock.acquire(blocking=False):
+                try:
+                    self._collect()
+                finally:
+                    self._lock.release()
 
     def _collect(self) -> None:
         while self._returned:

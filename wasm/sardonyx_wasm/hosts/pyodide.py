@@ -10,12 +10,12 @@ import ctypes
 import math
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sardonyx.common import cache
+from sardonyx.common.cached import cached_property
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.errors import EngineError
 

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from sardonyx.common import cache, threads
+from sardonyx.common import cache, forks, threads
 from sardonyx.common.fingerprint import fingerprint
+from sardonyx.common.forks import Whole
 from sardonyx.errors import EngineError
 
 from .allocator import Allocator
@@ -51,6 +52,9 @@ _LIBRARY = f"wasmtime {_library.st_size} {_library.st_mtime_ns} ".encode()
 _COUNT = "RAYON_NUM_THREADS"
 """How many threads wasmtime compiles with, if not one for each core: it looks once in a process."""
 
+_PROCESS = os.getpid()
+"""The process that the compiler's threads belong to, whichever host they began with."""
+
 _call_unchecked = api.prepared("wasmtime_func_call_unchecked")
 
 
@@ -61,7 +65,6 @@ class WasmtimeHost:
     target = "wasmtime"
 
     def __init__(self, maximum: int = _MAXIMUM) -> None:
-        self._process = os.getpid()
         self._lock = threading.Lock()
         self._loaded: weakref.WeakValueDictionary[bytes, WasmtimeModule] = weakref.WeakValueDictionary()
         self.engine = Engine()
@@ -131,7 +134,7 @@ class WasmtimeHost:
         data = module.to_bytes(Memory(1, self._maximum, shared=True))
         key = key or fingerprint(data).digest()
         loaded = self.recall(key)
-        with self._lock:
+        with Whole(), self._lock:
             loaded = loaded or self._loaded.get(key)
             if loaded is None:
                 interface = Interface.of(module)
@@ -140,7 +143,7 @@ class WasmtimeHost:
             return loaded
 
     def recall(self, key: bytes) -> WasmtimeModule | None:
-        with self._lock:
+        with Whole(), self._lock:
             loaded = self._loaded.get(key)
             artifact = None if loaded else cache.read(_LIBRARY + key)
             if artifact is not None:
@@ -157,7 +160,7 @@ class WasmtimeHost:
 
     def _compile(self, data: bytes, interface: Interface, key: bytes) -> Code:
         try:
-            if os.getpid() == self._process:
+            if os.getpid() == _PROCESS:
                 compiled = Code.compile(self.engine, data)
             else:  # the compiler's threads did not survive the fork, and waiting for them would never end
                 serial = Code.compile(Engine(parallel=False), data)
@@ -259,14 +262,17 @@ def _advise(start: int, end: int, advice: int) -> None:
 _compilations: weakref.WeakSet[Compilation] = weakref.WeakSet()
 
 
+def _nothing() -> None:
+    """Compilers go on by themselves, in either process."""
+
+
 def _wait_for_all() -> None:
     """Return when no compiler is at work; a child process would inherit its locks."""
     for compilation in list(_compilations):
         compilation.wait()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_wait_for_all)
+forks.register(_wait_for_all, _nothing, _nothing)
 
 
 class WasmtimeModule:

@@ -10,12 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import wgpu
 
+from sardonyx.common.cached import cached_property
 from sardonyx.errors import DeviceLost, EngineError, EPFail
 from sardonyx_webgpu.gpu import wgpu_public
 from sardonyx_webgpu.gpu.interface import (
@@ -41,6 +42,7 @@ REMEDY = (
 )
 
 CLOCK = "timestamp-query"
+_PROCESS = os.getpid()
 KEPT = 1 << 20
 """The bytes of a buffer that is kept for the next read: to make a small one takes as long as to read it."""
 SLICE = 1 << 24
@@ -58,6 +60,7 @@ def request(options: Mapping[str, str]) -> NativeGpu:
     if sys.platform == "linux":
         # Mesa's drivers complain on standard error where this is not set.
         os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+    _check_process()
     adapter = _adapter(options)
     granted = {name: int(adapter.limits[_dashed(name)]) for name in DEFAULT_LIMITS}
     if not wants_most(options):
@@ -106,8 +109,18 @@ def _dashed(name: str) -> str:
     return re.sub("[A-Z]", lambda letter: f"-{letter[0].lower()}", name)
 
 
+def _check_process() -> None:
+    """Raise EPFail in the child of a fork, where the driver's threads are not, and waiting for them would never end."""
+    if os.getpid() != _PROCESS:
+        raise EPFail(
+            "WebGpuExecutionProvider: the GPU was left to the process that this one was forked from; start processes "
+            'that use it by "spawn", or use CPUExecutionProvider'
+        )
+
+
 @contextmanager
 def _errors(what: str) -> Iterator[None]:
+    _check_process()
     try:
         yield
     except wgpu.GPUOutOfMemoryError as error:

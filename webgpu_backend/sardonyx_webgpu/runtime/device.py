@@ -7,7 +7,6 @@ import sys
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from itertools import count
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
@@ -16,6 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from sardonyx.common import debug
+from sardonyx.common.cached import cached_property
 from sardonyx.common.record import record
 from sardonyx.errors import EPFail
 from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, SegmentLaunch, Tensor

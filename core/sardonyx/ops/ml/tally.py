@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
+from sardonyx.common.cached import cached_property
 from sardonyx.ops.ml.forest import Forest, occurrences
 from sardonyx.ops.ml.nodes import Votes
 from sardonyx.primitives.array import Array
