@@ -146,6 +146,7 @@ def test_no_thread_is_at_work_when_the_caller_is_back(monkeypatch: pytest.Monkey
 
 
 def test_the_collector_runs_again_wherever_a_pause_is_told() -> None:
+    frozen = gc.get_freeze_count()
     number = 0
     is_over = False
     while not is_over:
@@ -156,6 +157,7 @@ def test_the_collector_runs_again_wherever_a_pause_is_told() -> None:
         with paused():
             assert not gc.isenabled()
         assert gc.isenabled(), places
+        assert gc.get_freeze_count() == frozen, places
     assert number > 5
 
 

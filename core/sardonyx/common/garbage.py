@@ -50,12 +50,17 @@ def _resume() -> None:
     global _is_off
     if _pauses or not _is_off:
         return
-    if _enabled:
-        if gc.get_freeze_count() == 0:
+    is_own = False
+    try:
+        is_own = _enabled and gc.get_freeze_count() == 0
+        if is_own:
             gc.freeze()  # All that was made counts as old now, or the next allocation would search through it.
+    finally:  # What a signal's handler raises may come in between: nothing must stay frozen, which nobody collects.
+        if is_own:
             gc.unfreeze()
-        gc.enable()
-    _is_off = False
+        _is_off = False
+        if _enabled:
+            gc.enable()
 
 
 def _survive() -> None:

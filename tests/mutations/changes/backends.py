@@ -38,7 +38,7 @@ PAGES = [
     Mutation(
         "a session fetches what others changed after run was called",
         "web/sardonyx/ort/handler.js",
-        "this.session.graph ? data.slice() : data",
+        "this.session.graph ? copyOf(name, data) : data",
         "data",
         ("tests/web/test_ort.py",),
     ),
