@@ -102,7 +102,8 @@ class Preparation:
 
     def cover(self, plans: Sequence[Plan], feeds: Sequence[Feed], before: Sequence[tuple[int, ...]]) -> list[Plan]:
         """Plans for other sizes than those of two calls, the latter with these feeds."""
-        from sardonyx.compiler.coverage import cover  # which a session of one size needs not
+        with Whole():
+            from sardonyx.compiler.coverage import cover  # which a session of one size needs not
 
         compiler = self.compiler(NOTHING)
         with self._profiling.span("compile"), paused(), self._sparing():
@@ -110,8 +111,9 @@ class Preparation:
 
     def all_plans(self) -> list[Plan]:
         """Plans for all sizes that the model leaves open, with made-up ones: 0, 1 and more."""
-        from sardonyx.compiler.cases import Cases  # as above
-        from sardonyx.compiler.open_sizes import OpenSizes
+        with Whole():
+            from sardonyx.compiler.cases import Cases  # as above
+            from sardonyx.compiler.open_sizes import OpenSizes
 
         compiler = self.compiler(NOTHING)
         with self._profiling.span("compile"), paused(), self._sparing():
