@@ -14,10 +14,12 @@ from onnx.reference import ReferenceEvaluator
 import sardonyx
 from sardonyx.errors import UnsoundError
 from sardonyx.plans import reach
+from sardonyx.plans.epochs import Layout
 from sardonyx.providers.contract import Address
 from sardonyx.runtime.executor import Executor
 from sardonyx.runtime.frames import Frame
 from sardonyx_wasm.device import WasmDevice, WasmExecutable
+from sardonyx_wasm.device.steps import Step
 from tests.engine.graphs import model
 from tests.engine.providers import PROVIDERS, WASM
 from tests.support import require
@@ -94,9 +96,15 @@ def test_a_cache_that_grows_is_bound_once(calls: dict[str, int], rng: np.random.
     [
         (
             CONVOLUTION,
-            [(1, 32, 30, 20), (1, 32, 12, 9), (2, 32, 9, 12), (1, 32, 31, 19), (1, 32, 12, 9), (3, 32, 1, 2)],
+            [
+                *[(1, 32, 30, 20), (1, 32, 12, 9), (2, 32, 9, 12), (1, 32, 31, 19), (1, 32, 12, 9), (3, 32, 1, 2)],
+                *[(1, 32, 40, 30), (1, 32, 12, 9), (2, 32, 9, 12), (1, 32, 12, 9), (2, 32, 9, 12), (1, 32, 30, 20)],
+            ],
         ),
-        (PRODUCT, [(200, 300), (41, 300), (7, 300), (1, 300), (199, 300), (0, 300), (101, 300), (260, 300)]),
+        (
+            PRODUCT,
+            [(rows, 300) for rows in (200, 41, 7, 1, 199, 0, 101, 41, 7, 41, 260, 41, 7, 200, 41, 1, 7, 260, 0, 41)],
+        ),
     ],
 )
 def test_products_of_other_sizes(
@@ -113,6 +121,52 @@ def test_products_of_other_sizes(
     }
     for shape in shapes:
         feeds = {"x": rng.normal(size=shape).astype("f4"), **fixed}
+        (y,) = session.run(None, feeds)
+        (expected,) = reference.run(None, {name: array.astype("f8") for name, array in feeds.items()})
+        np.testing.assert_allclose(y, expected, 1e-3, 1e-3)
+
+
+FOUND = """
+g (float[N, 4] x) => (float[N, 4] y, int64[2, K] places, float[K] positive) {
+  y = Tanh (x)
+  places = NonZero (y)
+  pairs = Transpose <perm = [1, 0]> (places)
+  kept = GatherND (x, pairs)
+  positive = Abs (kept)
+}
+"""
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_sizes_that_recur_where_a_run_finds_others(provider: str, rng: np.random.Generator) -> None:
+    """Both the sizes of feeds and those that are found in them come again, not together."""
+    session = sardonyx.InferenceSession(model(FOUND), providers=[provider])
+    for rows, count in [(6, 9), (3, 9), (6, 2), (6, 9), (3, 2), (6, 2), (9, 30), (3, 9), (6, 9), (6, 0), (3, 9)]:
+        x = np.zeros((rows, 4), "f4")
+        x.reshape(-1)[rng.permutation(4 * rows)[:count]] = rng.normal(size=count) + 3
+        y, places, positive = session.run(None, {"x": x})
+        np.testing.assert_allclose(y, np.tanh(x.astype("f8")), 1e-5, 1e-6)
+        np.testing.assert_array_equal(places, x.nonzero())
+        np.testing.assert_array_equal(positive, np.abs(x[x.nonzero()]))
+
+
+@pytest.mark.parametrize("text", [CONVOLUTION, PRODUCT])
+def test_sizes_that_recur_are_not_laid_out_again(
+    text: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("wasm")
+    made = model(text)
+    session = sardonyx.InferenceSession(made, providers=[WASM])
+    reference = ReferenceEvaluator(made)
+    tail = (32, 10, 9) if text == CONVOLUTION else (300,)
+    fixed = {
+        port.name: rng.normal(size=port.shape).astype("f4") / 8 for port in session.get_inputs() if port.name != "x"
+    }
+    for number, rows in enumerate((30, 20, 10, 30, 20, 10, 20, 30, 10, 20)):
+        if number == 6:
+            monkeypatch.delattr(Layout, "rooms_by_kind")
+            monkeypatch.delattr(Step, "bound")
+        feeds = {"x": rng.normal(size=(rows, *tail)).astype("f4"), **fixed}
         (y,) = session.run(None, feeds)
         (expected,) = reference.run(None, {name: array.astype("f8") for name, array in feeds.items()})
         np.testing.assert_allclose(y, expected, 1e-3, 1e-3)

@@ -31,7 +31,7 @@ from sardonyx.providers.contract import Device
 from sardonyx.runtime import streamed
 from sardonyx.runtime.budget import OverLimitError
 from sardonyx.runtime.buffers import Buffers
-from sardonyx.runtime.frames import NO_STRINGS, Code, Frame, GuardError
+from sardonyx.runtime.frames import NO_STRINGS, Binding, Code, Frame, GuardError
 from sardonyx.runtime.halts import Halts
 from sardonyx.runtime.handles import Feed, Handle
 from sardonyx.runtime.inputs import resized, take
@@ -345,11 +345,11 @@ class Executor:
         if self.fit is None or (found := resized(frame.inputs, feed)) is None or (symbols := self.fit(found)) is None:
             return False
         try:
-            self._bind(frame, 0, symbols)
+            binding = self._bind(frame, 0, symbols)
         except MemoryError:  # `call` says so
             return False
         frame.start = found, {}, symbols
-        frame.inputs = self._buffers.inputs(frame, found)
+        frame.inputs = binding.inputs = binding.inputs or self._buffers.inputs(frame, found)
         return True
 
     def call(
@@ -408,13 +408,16 @@ class Executor:
             while held:
                 held.pop()()
 
-    def _bind(self, frame: Frame, number: int, symbols: Mapping[str, int]) -> None:
+    def _bind(self, frame: Frame, number: int, symbols: Mapping[str, int]) -> Binding:
         """Have an epoch bound for these sizes, and its steps prepared."""
         with Whole():
-            frame.bind(number, symbols)
-        launches, bound = iter(frame.launches[number]), dict(symbols)
-        items = [item for item in self._code.epochs[number].items if not plans.halts(item)]
-        frame.settle(number, symbols, [self._step(frame, item, launches, bound) for item in items])
+            binding = frame.bind(number, symbols)
+        if not binding.steps:
+            launches = iter(frame.launches[number])
+            items = [item for item in self._code.epochs[number].items if not plans.halts(item)]
+            binding.steps = [self._step(frame, item, launches, binding.symbols) for item in items]
+        frame.settle(number, binding)
+        return binding
 
     def _step(
         self, frame: Frame, item: Any, launches: Iterator[Callable[[], None]], symbols: Mapping[str, int]

@@ -11,6 +11,7 @@ import numpy as np
 
 from sardonyx.common import memory
 from sardonyx.common.cached import cached_property
+from sardonyx.common.record import field, record
 from sardonyx.common.strings import RunStrings, StringTable
 from sardonyx.errors import EPFail, RuntimeException
 from sardonyx.plans import plan as plans
@@ -32,6 +33,8 @@ SPARE = 32 << 20
 """if they take no more bytes."""
 LARGEST = 1 << 62
 """More bytes than any buffer has."""
+MOST_SIZES = 64
+"""Sizes that an epoch remembers to have been bound for."""
 FEW_TURNS = 32
 """Turns of a loop that a device takes at first before the host looks after it."""
 
@@ -124,6 +127,23 @@ class Code:
         return f"{name} ({', '.join(labels[:3])}{', ...' if len(labels) > 3 else ''})" if labels else name
 
 
+@record(slots=True)
+class Binding:
+    """An epoch as it is bound for some sizes, good as long as its buffers lie where they lay."""
+
+    symbols: dict[str, int]
+    params: list[np.ndarray]
+    """The parameters of each segment."""
+    steps: list[Callable[[], None] | plans.Host] = field(default_factory=list)
+    """What the executor does, up to the halt at its end."""
+    inputs: list[Input] = field(default_factory=list)
+    """What is fed to such a run, if that is known,"""
+    handles: dict[int, Handle] = field(default_factory=dict)
+    """and of buffers,"""
+    readers: dict[int, Callable[[], np.ndarray]] = field(default_factory=dict)
+    """and what reads them."""
+
+
 class Frame:
     """Memory and bound launches for one run at a time."""
 
@@ -157,6 +177,8 @@ class Frame:
         """How often the buffers of each epoch came to lie elsewhere."""
         self._bound: list[list[int] | None] = [None] * epochs
         """What that was, up to each epoch, when its launches were bound."""
+        self._known: list[dict[frozenset[tuple[str, int]], Binding]] = [{} for _ in range(epochs)]
+        """What each epoch was bound for, with the launches that it has, since its buffers lie where they lie."""
         self._most_of: dict[tuple[int, int], np.ndarray] = {}
         """How far launches of segments that are bound may go."""
         if code.weights.budget is not None:
@@ -182,7 +204,7 @@ class Frame:
                 lent.update((k, feed.address) for k in own if plan.buffers[k].device == feed.device)
         if lent.keys() != self.lent.keys() or not all(_same(lent[k], self.lent[k]) for k in lent):
             self.symbols[0] = None
-            self._moves[0] += 1
+            self._move(0)
             self.lent = lent
             self.fed = self._fed()
         self._lenders = lenders  # a signal before this has the next run do it all again
@@ -192,9 +214,16 @@ class Frame:
         places = ((number, k) for number, port in enumerate(plan.inputs) for k in port.buffers if k not in self.lent)
         return [(number, k, plan.buffers[k].device) for number, k in places]
 
-    def bind(self, number: int, symbols: Mapping[str, int]) -> None:
-        """Lay out and bind an epoch for these sizes; `settle` says so once all is ready."""
-        epoch = self.code.epochs[number]
+    def bind(self, number: int, symbols: Mapping[str, int]) -> Binding:
+        """Lay out and bind an epoch for these sizes; `settle` says so once all is ready.
+
+        The binding is one that was settled before where these sizes recur.
+        """
+        epoch, key = self.code.epochs[number], frozenset(symbols.items())
+        moves = self._moves[: number + 1]
+        stays = self._bound[number] == moves
+        if stays and (known := self._known[number].get(key)) and self._is_bound_again(number, known):
+            return known
         for (expression, relation, truth), value in zip(epoch.guards, epoch.check(symbols), strict=True):
             if (value == 0 if relation == "==" else value >= 0) != truth:
                 raise GuardError(guard_text(expression, relation, truth), symbols)
@@ -206,29 +235,56 @@ class Frame:
             self.addresses = self.code.weights.place(self.code.plan, self.code.devices)
         if self.code.is_bounded:
             self._check_sizes(epoch, rooms, symbols)
-        self.symbols[number] = None  # what follows may fail, and leave nothing that is bound
-        self.handles.clear()
-        self.readers.clear()
-        if number == 0:
-            self.inputs = []
+        binding = Binding(dict(symbols), [])
+        self._unsettle(number, binding)
         laid = self.rooms[number]
         if laid is None or any(map(gt, rooms, laid)):
             self._place(number, rooms)
-        moves = self._moves[: number + 1]
-        stays, self._bound[number] = self._bound[number] == moves, None
+            moves, stays = self._moves[: number + 1], False
         runs = self.launches[number]
         for k, (segment, values) in enumerate(zip(epoch.segments, epoch.params, strict=True)):
             distinct = values.distinct(symbols)
-            if not (stays and self._rebind(segment, runs[k], values.array(distinct))):
+            params = values.array(distinct) if stays else None
+            if params is not None and self._rebind(segment, runs[k], params):
+                binding.params.append(params)
+            else:
                 runs[k : k + 1] = [self._bind(segment, [distinct[place] for place in values.places])]
+                self._known[number].clear()
+        if len(binding.params) == len(epoch.segments):
+            if len(self._known[number]) >= MOST_SIZES:
+                self._known[number].clear()
+            self._known[number][key] = binding
         self._bound[number] = moves
+        return binding
 
-    def settle(self, number: int, symbols: Mapping[str, int], steps: list[Callable[[], None] | plans.Host]) -> None:
-        """Have an epoch bound for these sizes, with what is done in it: a signal may come at any point before."""
+    def _is_bound_again(self, number: int, known: Binding) -> bool:
+        """Whether all segments of an epoch work with parameters that they had before."""
+        self._unsettle(number, known)
+        pairs = zip(self.code.epochs[number].segments, self.launches[number], known.params, strict=True)
+        if not all(self._executable(segment).rebind(run, params) for segment, run, params in pairs):
+            return False
+        self._bound[number] = self._moves[: number + 1]
+        return True
+
+    def _unsettle(self, number: int, binding: Binding) -> None:
+        """Begin to bind an epoch: what follows may fail, and leaves nothing then that is bound."""
+        self.symbols[number] = self._bound[number] = None
+        self.handles, self.readers = binding.handles, binding.readers  # also those of epochs before: symbols are theirs
+        if number == 0:
+            self.inputs = []
+
+    def settle(self, number: int, binding: Binding) -> None:
+        """Have an epoch bound, with what is done in it: a signal may come at any point before."""
         for later in range(number + 1, len(self.code.epochs)):
             self.symbols[later] = None
-        self.steps[number] = steps
-        self.symbols[number] = dict(symbols)
+        self.steps[number] = binding.steps
+        self.symbols[number] = binding.symbols
+
+    def _move(self, number: int) -> None:
+        """Note that buffers of an epoch lie elsewhere: no launch of this one or later ones is bound to them."""
+        self._moves[number] += 1
+        for known in self._known[number:]:
+            known.clear()
 
     def _place(self, number: int, rooms: list[int]) -> None:
         """Lay out an epoch for these rooms. A layout that was too small once grows by a quarter more than it must, and
@@ -255,7 +311,7 @@ class Frame:
         rooms = epoch.layout.by_buffer(kinds)
         totals, offsets = epoch.layout.place(rooms)
         self.rooms[number] = None
-        self._moves[number] += 1
+        self._move(number)
         for device, total in totals.items():
             chunk, capacity = self.chunks.get((device, number), (None, -1))
             if capacity < total:
@@ -342,10 +398,8 @@ class Frame:
             self._most_of[segment.device, segment.number] = limits.most(buffers)
         return self._executable(segment).bind(segment.number, buffers, values)
 
-    def _rebind(self, segment: Segment, run: Callable[[], None], params: np.ndarray | None) -> bool:
+    def _rebind(self, segment: Segment, run: Callable[[], None], params: np.ndarray) -> bool:
         """Have a bound segment, whose buffers lie where they lay, work with other parameters; False if it cannot."""
-        if params is None:
-            return False
         limits = self.code.limits(segment)
         if limits and not limits.allow(self._most_of[segment.device, segment.number], params):
             return False  # binding it says what is wrong

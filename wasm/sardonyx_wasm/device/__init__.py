@@ -21,6 +21,7 @@ from sardonyx.common import cache, memory
 from sardonyx.common.crew import Crew
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.forks import Whole
+from sardonyx.common.record import record
 from sardonyx.common.termination import is_governed, poll, stopping
 from sardonyx.common.threads import OneThread
 from sardonyx.common.trial import Trial
@@ -31,8 +32,8 @@ from ..abi import BROKEN, COPIES, COPY, HOSTED, PARTS_OF, SCRATCH, STOPPED, TAKE
 from ..hosts import Host, LoadedModule
 from . import blas
 from .allocation import Allocation
-from .products import Products
-from .steps import Hosted, Numbers, Shared
+from .products import MOST_SIZES, Products
+from .steps import Bound, Hosted, Numbers, Place, Shared, Step
 from .words import Entry, Launch, Words
 
 RELEASE = ("sardonyx", "sardonyx_wasm")
@@ -170,14 +171,15 @@ class WasmExecutable(Executable):
     ) -> Callable[[], None]:
         addresses = [[a.chunk.address + a.offset for a in line] for line in buffers]
         entries: list[Entry] = []
-        products: list[tuple[Hosted | Shared, int, int]] = []
+        steps: list[tuple[Step, int, int]] = []
+        place = Place()
         last = touched = 0
         for launch, line, a, b in zip(self._segments[segment], buffers, addresses, params, strict=True):
             code = launch.code
             if self._hosted[code]:
-                product = self._product(len(products), code, a, tuple(b))
-                products.append((product, last, last + len(b)))
-                entries.append(product)
+                step = self._step(len(steps), code, a, len(b), place)
+                steps.append((step, last, last + len(b)))
+                entries.append(step)
             else:
                 entries.append(Launch(self._numbers[code], a, b, last))
                 touched += sum([a.nbytes for a in line])
@@ -185,8 +187,9 @@ class WasmExecutable(Executable):
         owners: list[Any] = [self._module, *{a.chunk for line in buffers for a in line}]
         is_large = touched >= SHARED and self._device.crew.size > 1
         words = Words(self._device.host, entries, self._device.crew.size)
-        if products:
-            return _Walk(self._device, words, self._walk, products, is_large, owners)
+        if steps:
+            given = np.array([*chain.from_iterable(params)], np.int64)
+            return _Walk(self._device, words, self._walk, steps, given, place, is_large, owners)
         if self._turns and not is_large:
             return _Body(self._device, words, self._run, self._turns, owners)
         return _Run(self._device, words, self._run, is_large, owners)
@@ -196,18 +199,17 @@ class WasmExecutable(Executable):
         run.rebind(params)
         return True
 
-    def _product(self, base: int, number: int, addresses: Sequence[int], params: tuple[int, ...]) -> Hosted | Shared:
-        """A launch that is left to BLAS."""
+    def _step(self, base: int, number: int, addresses: Sequence[int], count: int, place: Place) -> Step:
+        """A launch that is left to BLAS, with so many parameters."""
         device, code = self._device, self._codes[number]
         numbers = Numbers(base, len(self._numbers), len(self._numbers) + 1 + 3 * self._order[number])
         if HOSTED in code.attributes:
             maker = _attended if code.primitive == "attend" else _unpacked
             parts = [self._module.function(f"{name}_{number}") for name in (PARTS_OF[code.primitive], "alone")]
-            return Shared(
-                numbers, device.crew.size, lambda params: maker(code, addresses, params, device.array, *parts), params
-            )
+            make = lambda params: maker(code, addresses, params, device.array, *parts)  # noqa: E731
+            return Shared(numbers, device.crew.size, make, place)
         array = partial(device.array, dtype=np.dtype(code.reads[0]))
-        return Hosted(device.host, numbers, device.crew.size, self._products[number], array, addresses, params)
+        return Hosted(device.host, numbers, device.crew.size, self._products[number], array, addresses, count)
 
 
 class _Run:
@@ -291,6 +293,21 @@ class _Run:
         self._words.stop(1)
 
 
+@record(slots=True)
+class _Form:
+    """All steps of a segment for some parameters."""
+
+    bounds: list[Bound]
+    placed: list[tuple[Hosted, Bound]]
+    """Those that may need memory of their own while they run."""
+    steps: list[Callable[[int, int], Any]]
+    words: list[list[int]]
+    work: int
+    is_large: bool
+    room: int
+    """The bytes that one of them at a time needs."""
+
+
 class _Walk(_Run):
     """A segment with products that NumPy does, with the range of the parameters of each."""
 
@@ -299,41 +316,69 @@ class _Walk(_Run):
         device: WasmDevice,
         words: Words,
         walk: Callable[..., int],
-        products: Sequence[tuple[Hosted | Shared, int, int]],
+        steps: Sequence[tuple[Step, int, int]],
+        params: np.ndarray,
+        place: Place,
         is_large: bool,
         owners: Sequence[Any],
     ) -> None:
         super().__init__(device, words, walk, is_large, owners)
-        self._products = products
-        self._steps = [product for product, _, _ in products]
-        self._hosted = [step for step in self._steps if isinstance(step, Hosted)]
-        self._shared = [step for step in self._steps if isinstance(step, Shared)]
+        self._steps = steps
+        self._place = place
         self._has_large = is_large
         self._room: Allocation | None = None
         self._most = 0
-        self._make_room()
-
-    def _make_room(self) -> None:
-        """Have memory for the products: one room for all of them stays in the cache."""
-        most = max([step.room for step in self._hosted], default=0)
-        if most > self._most:
-            self._room, self._most = Allocation(self._device.host, most), most
-            for step in self._hosted:
-                step.use(self._room.address)
-        self._is_large = self._has_large or any(step.is_large for step in self._steps)
-        self._amount = sum([step.work for step in self._steps]) or 1
+        self._forms: dict[bytes, _Form] = {}
+        """Those that there are, by parameters."""
+        self._written: list[list[int]] = [[]] * len(steps)
+        self._form = self._take(params)
 
     def rebind(self, params: np.ndarray) -> None:
         super().rebind(params)
-        values = tuple(params.tolist())
-        for product, first, end in self._products:
-            product.take(values[first:end])
-        self._make_room()
+        self._form = self._take(params)
+
+    def _take(self, params: np.ndarray) -> _Form:
+        """Have the words of what these parameters make of the steps."""
+        key = params.tobytes()
+        form = self._forms.get(key)
+        if form is None:
+            if len(self._forms) >= MOST_SIZES:
+                self._forms.clear()
+            form = self._forms[key] = self._formed(tuple(params.tolist()))
+        if form.placed:
+            self._make_room(form)
+        if form.words != self._written:
+            for number, (words, written) in enumerate(zip(form.words, self._written)):
+                if words is not written:
+                    self._words.write(number, words)
+            self._written = form.words
+        self._is_large, self._amount = form.is_large, form.work
+        return form
+
+    def _formed(self, params: tuple[int, ...]) -> _Form:
+        bounds = [step.bound(params[first:end]) for step, first, end in self._steps]
+        steps = [step for step, _, _ in self._steps]
+        return _Form(
+            bounds,
+            [(step, bound) for step, bound in zip(steps, bounds) if isinstance(step, Hosted) and bound.call],
+            [bound.do for bound in bounds],
+            [bound.words for bound in bounds],
+            sum([bound.work for bound in bounds]) or 1,
+            self._has_large or any(bound.is_large for bound in bounds),
+            max([bound.room for bound in bounds]),
+        )
+
+    def _make_room(self, form: _Form) -> None:
+        """Have memory for the products: one room for all of them stays in the cache."""
+        if form.room > self._most:
+            self._room, self._most = Allocation(self._device.host, form.room), form.room
+        for step, bound in form.placed:
+            step.place(bound, self._room.address if self._room else 0)
+        form.words = [bound.words for bound in form.bounds]
 
     def _use(self, scratch: int) -> None:
         super()._use(scratch)
-        for step in self._shared:
-            step.use(scratch)
+        self._place.address = scratch
 
     def _do(self, is_shared: bool) -> None:
         self._words.begin()
@@ -344,10 +389,10 @@ class _Walk(_Run):
                 self._share(0, 1)
 
     def _share(self, thread: int, threads: int) -> None:
-        walk, steps = self._run, self._steps
+        walk, steps = self._run, self._form.steps
         try:
             while (task := walk(thread, threads)) >= 0:
-                steps[task & _PRODUCT].do(task >> 32, thread)
+                steps[task & _PRODUCT](task >> 32, thread)
             if task == STOPPED:
                 poll()
         except BaseException:

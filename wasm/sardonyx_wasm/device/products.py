@@ -16,7 +16,7 @@ from .blas import MOST_PLACES, Product, product, right_sides, side_by_side
 from .operands import ArrayAt, Right
 
 MOST_SIZES = 64
-"""Sizes of a product that are remembered."""
+"""Sizes that are remembered, of a product and of all of a segment."""
 
 Forms: TypeAlias = dict[tuple[tuple[Right, ...], ...], int]
 
@@ -96,7 +96,7 @@ class Products:
     def of(self, params: tuple[int, ...]) -> Whole:
         """The product for other parameters."""
         if len(self.made) >= MOST_SIZES:
-            del self.made[next(iter(self.made))]
+            self.made.clear()
         model = self._model
         if model is None:
             model = product(self._code, (0, 0, 0), params)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,15 +34,52 @@ class Numbers:
 
 
 @record(slots=True)
-class _Bound:
-    """A product for some parameters, and where the units of its parts end."""
+class Bound:
+    """A product for some parameters: what is called for each part, by which thread, and its words."""
 
-    call: calls.Call
-    ends: Allocation | None
+    do: Callable[[int, int], Any]
+    words: list[int]
+    work: int
+    is_large: bool = False
+    """Whether it may be worth waking other threads."""
+    call: calls.Call | None = None
+    """What may have memory of its own while it runs,"""
+    params: Sequence[int] = ()
+    place: int = -1
+    """and where that is,"""
+    ends: Allocation | None = None
+    """and where the units of its parts end."""
+
+    @property
+    def room(self) -> int:
+        """Bytes of memory that it needs while it runs."""
+        return self.call.room if self.call else 0
 
 
-class Hosted:
-    """The launch of a code with its operands at these addresses."""
+class Step(ABC):
+    """The launch of a code that is left to BLAS, with its operands at some addresses."""
+
+    launches = 1
+    size = LAUNCH + PARAMS
+
+    def __init__(self) -> None:
+        self._bounds: dict[tuple[int, ...], Bound] = {}
+
+    def bound(self, params: tuple[int, ...]) -> Bound:
+        """The product for these parameters."""
+        found = self._bounds.get(params)
+        if found is None:
+            if len(self._bounds) >= MOST_SIZES:
+                self._bounds.clear()
+            found = self._bounds[params] = self._bind(params)
+        return found
+
+    @abstractmethod
+    def _bind(self, params: tuple[int, ...]) -> Bound: ...
+
+
+class Hosted(Step):
+    """A product that NumPy does, with what the module does before and after it."""
 
     def __init__(
         self,
@@ -51,8 +89,9 @@ class Hosted:
         products: Products,
         array: ArrayAt,
         addresses: Sequence[int],
-        params: tuple[int, ...],
+        count: int,
     ) -> None:
+        super().__init__()
         self._host, self._numbers, self._threads = host, numbers, threads
         self._products, self._made = products, products.made
         self._array = array
@@ -60,50 +99,27 @@ class Hosted:
         self._stages = tuple(CONVOLUTIONS.get(products.primitive, ()))
         self._least = 0 if self._stages else blas.SHARED if threads > 1 else 1 << 62
         """Work from which on there is more to do than to multiply, on one thread."""
-        self._place = 0
         self._rights: dict[int, list[np.ndarray]] = {}
         self._shared_rights: Rights = {}
-        self._calls: dict[tuple[int, ...], _Bound] = {}
-        self._params: tuple[int, ...] | None = None
-        self._bound: _Bound | None = None
-        self._memory = np.empty(0, np.uint32)
         self._alone = numbers.words(1)
-        """Its words where there is nothing to do but to multiply,"""
-        self._words: list[int] = []
-        """and those that it has."""
-        self.room = 0
-        """Bytes of memory that it needs while it runs."""
-        self.launches = 3 if self._stages else 1
-        self.size = LAUNCH + PARAMS
+        """Its words where there is nothing to do but to multiply."""
         if self._stages:
-            self.size += 2 * (LAUNCH + 2) + 3 * len(params)
-        self.take(params)
+            self.launches = 3
+            self.size += 2 * (LAUNCH + 2) + 3 * count
 
-    def lie(self, memory: np.ndarray) -> None:
-        self._memory = memory
-        memory[:] = np.array(self._words, np.int64)
-
-    def take(self, params: tuple[int, ...]) -> None:
-        """Work with other parameters."""
-        if params == self._params:
-            return
+    def _bind(self, params: tuple[int, ...]) -> Bound:
         whole = self._made.get(params) or self._products.of(params)
-        if whole.form < 0 and whole.work < self._least:
+        if whole.work >= self._least:
+            return self._divided(whole, params)
+        if whole.form < 0:
             whole.lay_out()
-        self._params, self.work = params, whole.work
-        if whole.is_plain and whole.work < self._least:
-            x, w, y = self._addresses
-            lefts = whole.lefts.get(x) or whole.left_sides(self._array, x)
-            results = whole.results.get(y) or whole.result_sides(self._array, y)
-            rights = self._rights.get(whole.form) or self._right_sides(whole, w)
-            self.do = lambda *_: multiply(lefts, rights, results)
-            self.room, self.is_large, self._bound = 0, False, None
-            self._write(self._alone)
-        else:
-            bound = self._bound = self._calls.get(params) or self._bind(whole, params)
-            call = bound.call
-            self.do, self.room, self.is_large = call.do, call.room, call.threads > 1
-            self.use(self._place)
+        if not whole.is_plain:
+            return self._divided(whole, params)
+        x, w, y = self._addresses
+        lefts = whole.lefts.get(x) or whole.left_sides(self._array, x)
+        results = whole.results.get(y) or whole.result_sides(self._array, y)
+        rights = self._rights.get(whole.form) or self._right_sides(whole, w)
+        return Bound(lambda *_: multiply(lefts, rights, results), self._alone, whole.work)
 
     def _right_sides(self, whole: Whole, address: int) -> list[np.ndarray]:
         if self._products.has_constant:
@@ -111,31 +127,25 @@ class Hosted:
             return found
         return whole.rights.get(address) or whole.moving_right_sides(self._array, address)
 
-    def _bind(self, whole: Whole, params: tuple[int, ...]) -> _Bound:
+    def _divided(self, whole: Whole, params: tuple[int, ...]) -> Bound:
         """Have threads do their parts, or one more than multiply."""
-        if len(self._calls) == MOST_SIZES:
-            del self._calls[next(iter(self._calls))]
         product = whole.product.at(self._addresses, self._shared_rights if self._products.has_constant else {})
         call, ends = calls.Call(product, self._array, self._threads, self._stages), None
         if call.layout and not call.layout.is_common:
             places = [*accumulate([len(units) for _, units, _ in call.parts], initial=0)]
             ends = Allocation(self._host, 4 * len(places))
             self._host.array(ends.address, (len(places),), np.uint32)[:] = places
-        found = self._calls[params] = _Bound(call, ends)
-        return found
+        words = self._numbers.words(len(call.parts))
+        return Bound(call.do, words, whole.work, call.threads > 1, call, params, ends=ends)
 
-    def use(self, place: int) -> None:
-        """Have such memory at an address."""
-        self._place = place
-        if self._bound:
-            self._bound.call.use(place)
-            self._write(self._list(self._bound))
-
-    def _list(self, bound: _Bound) -> list[int]:
-        call, layout, numbers = bound.call, bound.call.layout, self._numbers
-        if layout is None:
-            return numbers.words(len(call.parts))
-        (x, _, y), params, place = self._addresses, self._params or (), self._place
+    def place(self, bound: Bound, place: int) -> None:
+        """Have a product that needs it work in memory at an address."""
+        call, numbers, params = bound.call, self._numbers, bound.params
+        if call is None or call.layout is None or bound.place == place:
+            return
+        call.use(place)
+        bound.place = place
+        layout, (x, _, y) = call.layout, self._addresses
         before = after = numbers.nothing
         operands: tuple[int, ...] = ()
         if layout.is_common:
@@ -149,16 +159,10 @@ class Hosted:
         ]
         own = [*numbers.words(len(call.parts), *operands), *params]
         own[1] += len(params)
-        return [*chain(stages[0], own, stages[1])]
-
-    def _write(self, words: list[int]) -> None:
-        if words is not self._words:
-            self._words = words
-            if len(self._memory):
-                self.lie(self._memory)
+        bound.words = [*chain(stages[0], own, stages[1])]
 
 
-class _Part(Protocol):
+class Part(Protocol):
     """A product of which each thread does some parts, in scratch memory at an address."""
 
     work: int
@@ -166,39 +170,31 @@ class _Part(Protocol):
     def __call__(self, scratch: int, number: int, count: int) -> None: ...
 
 
-class Shared:
+class Place:
+    """Where the scratch memory of a run begins."""
+
+    __slots__ = ("address",)
+
+    def __init__(self) -> None:
+        self.address = 0
+
+
+class Shared(Step):
     """A product that the module and NumPy do together, in scratch memory of each thread."""
 
-    launches, size = 1, LAUNCH + PARAMS
-
-    def __init__(
-        self, numbers: Numbers, threads: int, make: Callable[[Sequence[int]], _Part], params: tuple[int, ...]
-    ) -> None:
+    def __init__(self, numbers: Numbers, threads: int, make: Callable[[Sequence[int]], Part], scratch: Place) -> None:
+        super().__init__()
         self._numbers, self._threads = numbers, threads
         self._make = make
-        self._scratch = 0
-        self._params: tuple[int, ...] | None = None
-        self._memory = np.empty(0, np.uint32)
-        self.take(params)
+        self._scratch = scratch
 
-    def lie(self, memory: np.ndarray) -> None:
-        self._memory = memory
-        memory[:] = self._numbers.words(self._count)
-
-    def take(self, params: tuple[int, ...]) -> None:
-        """Work with other parameters."""
-        if params != self._params:
-            self._product = self._make(params)
-            self.work = self._product.work
-            self.is_large = self._threads > 1 and self.work >= blas.SHARED
-            self._count = blas.RANGES * self._threads if self.is_large else 1
-            self._params = params
-            if len(self._memory):
-                self.lie(self._memory)
-
-    def use(self, place: int) -> None:
-        """Have scratch memory at an address."""
-        self._scratch = place
-
-    def do(self, part: int, thread: int) -> None:
-        self._product(self._scratch + thread * SCRATCH, part, self._count)
+    def _bind(self, params: tuple[int, ...]) -> Bound:
+        product, scratch = self._make(params), self._scratch
+        is_large = self._threads > 1 and product.work >= blas.SHARED
+        count = blas.RANGES * self._threads if is_large else 1
+        return Bound(
+            lambda part, thread: product(scratch.address + thread * SCRATCH, part, count),
+            self._numbers.words(count),
+            product.work,
+            is_large,
+        )

@@ -26,10 +26,6 @@ class Entry(Protocol):
     size: int
     """Words that it has in the list."""
 
-    def lie(self, memory: np.ndarray) -> None:
-        """Have these words for good."""
-        ...
-
 
 class Launch:
     """The launch of a code; `first` is the place of its parameters among those of the segment."""
@@ -37,15 +33,12 @@ class Launch:
     launches = 1
 
     def __init__(self, number: int, addresses: Sequence[int], params: Sequence[int], first: int) -> None:
-        self._words = [number, len(addresses) + len(params), *addresses, *params]
-        self.size = len(self._words)
+        self.words = [number, len(addresses) + len(params), *addresses, *params]
+        self.size = len(self.words)
         self.params = range(LAUNCH + len(addresses), self.size)
         """Where the parameters are in it,"""
         self.sources = range(first, first + len(params))
         """and among those of the segment."""
-
-    def lie(self, memory: np.ndarray) -> None:
-        memory[:] = np.array(self._words, np.int64)  # parameters may be negative: the lower half
 
 
 class Words:
@@ -65,8 +58,9 @@ class Words:
         self._memory[RECORDS // 4] = records
         self._memory[STATE // 4 : _FRONT] = [0, address, records + RECORD * threads, records]
         launches = [(start, entry) for start, entry in zip(starts, entries) if isinstance(entry, Launch)]
-        for start, entry in zip(starts, entries):
-            entry.lie(self._memory[start : start + entry.size])
+        for start, launch in launches:
+            self._write(start, launch.words)
+        self._steps = [start for start, entry in zip(starts, entries) if not isinstance(entry, Launch)]
         self._places = [start + place for start, launch in launches for place in launch.params]
         self._sources = [source for _, launch in launches for source in launch.sources]
 
@@ -74,6 +68,13 @@ class Words:
         """Work with other parameters, those of the segment."""
         spots, sources = self._spots
         self._memory[spots] = params[sources]
+
+    def write(self, number: int, words: Sequence[int]) -> None:
+        """Have words in the place of a step: of so many before it, those that are no launches of a code."""
+        self._write(self._steps[number], words)
+
+    def _write(self, start: int, words: Sequence[int]) -> None:
+        self._memory[start : start + len(words)] = np.array(words, np.int64)  # some are negative: the lower half
 
     @cached_property
     def _spots(self) -> tuple[np.ndarray, np.ndarray]:
