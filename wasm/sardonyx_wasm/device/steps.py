@@ -65,17 +65,17 @@ class Step(ABC):
     def __init__(self) -> None:
         self._bounds: dict[tuple[int, ...], Bound] = {}
 
+    @abstractmethod
     def bound(self, params: tuple[int, ...]) -> Bound:
         """The product for these parameters."""
-        found = self._bounds.get(params)
-        if found is None:
-            if len(self._bounds) >= MOST_SIZES:
-                self._bounds.clear()
-            found = self._bounds[params] = self._bind(params)
-        return found
+        ...
 
-    @abstractmethod
-    def _bind(self, params: tuple[int, ...]) -> Bound: ...
+    def _keep(self, params: tuple[int, ...], bound: Bound) -> Bound:
+        """Remember a product that takes long to bind."""
+        if len(self._bounds) >= MOST_SIZES:
+            self._bounds.clear()
+        self._bounds[params] = bound
+        return bound
 
 
 class Hosted(Step):
@@ -107,14 +107,13 @@ class Hosted(Step):
             self.launches = 3
             self.size += 2 * (LAUNCH + 2) + 3 * count
 
-    def _bind(self, params: tuple[int, ...]) -> Bound:
+    def bound(self, params: tuple[int, ...]) -> Bound:
         whole = self._made.get(params) or self._products.of(params)
-        if whole.work >= self._least:
-            return self._divided(whole, params)
-        if whole.form < 0:
+        is_small = whole.work < self._least
+        if whole.form < 0 and is_small:
             whole.lay_out()
-        if not whole.is_plain:
-            return self._divided(whole, params)
+        if not (is_small and whole.is_plain):
+            return self._bounds.get(params) or self._keep(params, self._divided(whole, params))
         x, w, y = self._addresses
         lefts = whole.lefts.get(x) or whole.left_sides(self._array, x)
         results = whole.results.get(y) or whole.result_sides(self._array, y)
@@ -188,7 +187,10 @@ class Shared(Step):
         self._make = make
         self._scratch = scratch
 
-    def _bind(self, params: tuple[int, ...]) -> Bound:
+    def bound(self, params: tuple[int, ...]) -> Bound:
+        return self._bounds.get(params) or self._keep(params, self._made(params))
+
+    def _made(self, params: tuple[int, ...]) -> Bound:
         product, scratch = self._make(params), self._scratch
         is_large = self._threads > 1 and product.work >= blas.SHARED
         count = blas.RANGES * self._threads if is_large else 1
