@@ -140,7 +140,9 @@ def test_a_thousand_texts(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", SCHEMAS)
 def test_texts_of_a_schema(kind: str, models: tuple[genai.Model, Any]) -> None:
-    """Ten for each, drawn: all of them are valid. What refers to itself may be longer than there is room for."""
+    """Ten for each, drawn: all of them are valid. What refers to itself may be longer than there is room for, as may
+    the digits of a fraction, which is valid wherever it is cut off.
+    """
     model, tokenizer = models[0], genai.Tokenizer(models[0])
     params = genai.GeneratorParams(model)
     params.set_guidance("json_schema", json.dumps(SCHEMAS[kind] | COMPACT))
@@ -150,7 +152,7 @@ def test_texts_of_a_schema(kind: str, models: tuple[genai.Model, Any]) -> None:
         made = genai.Generator(model, params)
         made.append_tokens(CHATS[2])
         tokens = finish(made).get_sequence(0)
-        if len(tokens) < most:
+        if len(tokens) < most or kind == "exclusive":
             jsonschema.validate(json.loads(tokenizer.decode(tokens[len(CHATS[2]) :])), SCHEMAS[kind])
             ended += 1
         if ended == 10:

@@ -219,10 +219,6 @@ class Product:
         most = max(end - start for start, end in pairwise([0, *ends[1:]]))
         return self.count >= threads and self.shared.left == self.shared.right and most * threads > _UNEVEN * units
 
-    def ranges(self, threads: int) -> int:
-        """How many parts there should be for so many threads: each takes long enough to be worth a call."""
-        return threads * max(1, min(RANGES, self.work // (threads * LEAST)))
-
     def sharers(self, threads: int) -> int:
         """How many threads do it, of so many."""
         return threads if self.work >= SHARED else 1
@@ -466,6 +462,15 @@ def _view(offset: int, sizes: Numbers, strides: Numbers, times: Numbers = ()) ->
     front = (times,) if times else ()
     outer = [*front, *[(size if step else 1, step) for size, step in zip(sizes[:-2], strides) if size != 1]]
     return View(offset, (*[size for size, _ in outer], *sizes[-2:]), (*[step for _, step in outer], *strides[-2:]))
+
+
+def ranges(work: int, threads: int) -> int:
+    """How many parts of so many multiplications there should be for threads: each takes long enough to be worth a call.
+
+    >>> ranges(1 << 23, 2), ranges(1 << 26, 2)
+    (2, 4)
+    """
+    return threads * max(1, min(RANGES, work // (threads * LEAST)))
 
 
 def part(whole: range, thread: int, threads: int) -> range:

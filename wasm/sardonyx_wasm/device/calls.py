@@ -14,7 +14,7 @@ import numpy as np
 
 from sardonyx.common.record import record
 
-from .blas import BAND, COMMON, REGISTER, Product, part
+from .blas import BAND, COMMON, REGISTER, Product, part, ranges
 from .heights import whole
 from .operands import ArrayAt, Numbers, Step
 from .products import multiply
@@ -57,7 +57,7 @@ class Call:
         self.layout: Layout | None = None
         if stages:
             size, self.layout = _layout(product, stages, is_wide or is_uneven, len(units))
-        count = product.ranges(threads)
+        count = ranges(product.work, threads)
         self.parts: list[tuple[Product, range, range]]
         """Which products, units and panels each part is."""
         is_common = self.layout is not None and self.layout.is_common

@@ -193,7 +193,7 @@ class Shared(Step):
     def _made(self, params: tuple[int, ...]) -> Bound:
         product, scratch = self._make(params), self._scratch
         is_large = self._threads > 1 and product.work >= blas.SHARED
-        count = blas.RANGES * self._threads if is_large else 1
+        count = blas.ranges(product.work, self._threads) if is_large else 1
         return Bound(
             lambda part, thread: product(scratch.address + thread * SCRATCH, part, count),
             self._numbers.words(count),

@@ -18,6 +18,8 @@ from .operands import ArrayAt, Panels, Rows, Step
 
 Band: TypeAlias = tuple[int, int, list[Step]]
 
+_TOGETHER = 1 << 19  # bytes of panels at a time, where AVX-512 is: the second level of the cache has a million
+
 
 class Unpacked:
     """A product that is bound to memory; threads do parts of the panels, each in scratch memory of its own."""
@@ -61,7 +63,7 @@ class Unpacked:
     def _bands(self, share: range, scratch: int) -> Iterator[Band]:
         """Panels that are made at a time, in the module's numbers, and the products with them."""
         depth, width = self._depth, self._width
-        together = max(1, PANELS // (4 * depth * width))
+        together = max(1, (_TOGETHER if blas.in_blocks() else PANELS) // (4 * depth * width))
         pieces, most = blas.blocks(depth, width)
         a, _, _, _, c = self._addresses
         left = self._array(a, (self._rows, depth), (4 * depth, 4))

@@ -79,9 +79,11 @@ def _width_for_blas(rows: Size, depth: int, columns: int, nr: int) -> int:
     """The columns of a panel of floats where BLAS pays, else 0: a whole number of panels of nr."""
     if hint(rows) <= FEW or hint(rows) * depth * columns < blas.FEWEST:
         return 0
-    most = blas.panel_width(depth, 1 << 20) or max(PANELS // (4 * depth), _NARROW)
-    count = -(-columns // min(most, SCRATCH // (4 * depth)))
-    count += count % 2  # two threads do as many
+    most = min(blas.panel_width(depth, 1 << 20) or max(PANELS // (4 * depth), _NARROW), SCRATCH // (4 * depth))
+    count = -(-columns // most)
+    if count % 2:  # two threads do as many
+        half = most // 2
+        count = -(-columns // half) if columns % half == 0 and half % nr == 0 else count + 1
     return -(-columns // (count * nr)) * nr
 
 
