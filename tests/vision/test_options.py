@@ -256,7 +256,7 @@ def test_metadata() -> None:
     names = {"names": str(dict(enumerate(LABELS))), "task": "detect"}
     model = read(detector(YOLO, head, metadata=names, labels=()))
     assert json.loads(model.metadata["sardonyx.labels"]) == [*LABELS]
-    assert json.loads(model.metadata["sardonyx.size"]) == [HEIGHT, WIDTH]
+    assert json.loads(model.metadata["sardonyx.size"]) == [HEIGHT, WIDTH, "contain"]
     with pytest.raises(InvalidArgument, match="metadata says task=obb; boxes come of detect, segment, pose"):
         detector(YOLO, head, metadata={"task": "obb"})
 

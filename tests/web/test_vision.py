@@ -99,17 +99,35 @@ def shared(a: Any, b: Any) -> float:
     return float(inner / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - inner))
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080), (640, 480), (300, 200)])
-def test_large_frames_are_reduced(chromium: Chromium, width: int, height: int) -> None:
+def looked_at(chromium: Chromium, width: int, height: int, fit: str) -> Any:
+    """What a page tells of a frame of this size, looked at by `see`, by `watch`, and by that with all pixels."""
+    image = vision.Picture("images", size=(SIDE, SIDE), fit=fit, pad=114)
+    model = with_detection(Source(SHAPES).read(), Detection(threshold=0.5, across=True), image)
+    offer(chromium, model, shapes(width, height))
+    return chromium.call("/web/vision.mjs", {"task": "enough", "width": width, "height": height}, 120)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "fit", "reduced"),
+    [
+        (1280, 720, "contain", (90, 160)),
+        (1920, 1080, "contain", (90, 160)),
+        (640, 480, "contain", (120, 160)),
+        (300, 200, "corner", (107, 160)),
+        (320, 180, "contain", (90, 160)),
+        (200, 150, "contain", (150, 200)),
+        (640, 480, "cover", (160, 213)),
+        (640, 480, "stretch", (160, 160)),
+    ],
+)
+def test_large_frames_are_reduced(
+    chromium: Chromium, width: int, height: int, fit: str, reduced: tuple[int, int]
+) -> None:
     """The canvas rounds levels, and has a filter of its own: sides move by half a pixel of the network's at most, which
     leaves of boxes 20 such pixels wide and high (19.5 / 20.5)**2 of their union, and of the larger ones here more."""
-    model = with_detection(Source(SHAPES).read(), Detection(threshold=0.5, across=True))
-    offer(chromium, model, shapes(width, height))
-    told = chromium.call("/web/vision.mjs", {"task": "enough", "width": width, "height": height}, 120)
-    scale = max(SIDE / width, SIDE / height)
-    scale = scale if scale <= 0.5 else 1
-    whole, reduced = [height, width, 4], [round(height * scale), round(width * scale), 4]
-    assert told["sizes"] == [whole, reduced, whole]
+    told = looked_at(chromium, width, height, fit)
+    whole = [height, width, 4]
+    assert told["sizes"] == [whole, [*reduced, 4], whole]
     assert told["framed"] == [[width, height]] * 3
     exact, found, again = told["found"]
     assert again == exact
@@ -120,6 +138,11 @@ def test_large_frames_are_reduced(chromium: Chromium, width: int, height: int) -
         nearest = max(others, key=lambda other: shared(np.array(each["box"]), np.array(other["box"])))
         assert shared(np.array(each["box"]), np.array(nearest["box"])) > (19.5 / 20.5) ** 2
         assert abs(nearest["score"] - each["score"]) < 0.1
+
+
+def test_no_side_of_a_frame_is_enlarged(chromium: Chromium) -> None:
+    told = looked_at(chromium, 400, 100, "stretch")
+    assert told["sizes"][1] == [100, SIDE, 4]
 
 
 @pytest.mark.parametrize("target", TARGETS)

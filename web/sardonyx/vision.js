@@ -11,7 +11,7 @@ import { pixels, sizeOf } from "./picture.js";
 import { Tensor } from "./types.js";
 
 const COLORS = ["#e63946", "#1d84b5", "#2a9d50", "#c2570c", "#8338ec", "#00796b"];
-const MOST = 0.5; // of a frame's sides, where a canvas reduces it: near the whole there is little to win
+const MOST = 0.5; // of a frame's pixels, where a canvas reduces it: near the whole there is little to win
 const LETTERS = 0.028; // of the picture's longer side
 
 /** Of the boxes of a class. */
@@ -33,15 +33,14 @@ function told({ bundle }, name) {
  * surest first, `box` being left, top, right and bottom in pixels, or for each class, without boxes; `mask` has the class
  * of each pixel. On a GPU the picture does not leave it. `labels` are names of classes, if not those of the bundle.
  * `side` is the longest side that the bundle is given: what is larger is reduced by the canvas before, which is faster
- * and rounds to whole levels. "enough" leaves as many pixels as the network's input has along both sides, where that is
- * half of them at most, or fewer. GPUs, and bundles that give masks, have all pixels.
+ * and rounds to whole levels. "enough" leaves a pixel for each of the network's input that shows the picture, where those
+ * are half of the pixels at most. GPUs, and bundles that give masks, have all pixels.
  */
 export async function see(session, source, { labels = labelsOf(session), side = Infinity } = {}) {
   const start = performance.now();
   const [width, height] = sizeOf(source);
-  const isWhole = session.gpu || session.outputs.some(({ name }) => name === "mask");
-  const scale = isWhole ? 1 : Math.min(1, side === "enough" ? enough(session, width, height) : side / Math.max(width, height));
-  const [wide, high] = [width, height].map((each) => Math.max(1, Math.round(each * scale)));
+  const scales = reduction(session, width, height, side);
+  const [wide, high] = [width, height].map((each, axis) => Math.max(1, Math.round(each * scales[axis])));
   const image = session.gpu ? await pixels(source, { device: session.gpu }) : read(source, wide, high);
   const outputs = await session.run({ [session.inputs[0].name]: image }).finally(() => image.buffer?.destroy());
   const found = Array.from(outputs.labels?.data ?? [], (number, k) => {
@@ -52,11 +51,14 @@ export async function see(session, source, { labels = labelsOf(session), side = 
   return { found, mask: outputs.mask?.data ?? null, width, height, milliseconds: performance.now() - start };
 }
 
-/** By what a canvas may reduce a picture so that the network's input still has a pixel for each of its own. */
-function enough(session, width, height) {
-  const [high, wide] = told(session, "size");
-  const scale = Math.max(wide / width, high / height);
-  return scale <= MOST ? scale : 1;
+/** By what a canvas multiplies width and height. */
+function reduction(session, width, height, side) {
+  if (session.gpu || session.outputs.some(({ name }) => name === "mask")) return [1, 1];
+  if (side !== "enough") return Array(2).fill(Math.min(1, side / Math.max(width, height)));
+  const [high, wide, fit = "cover"] = told(session, "size");
+  const scales = [wide / width, high / height].map((each) => Math.min(1, each));
+  if (fit !== "stretch") scales.fill(Math[fit === "cover" ? "max" : "min"](...scales));
+  return scales[0] * scales[1] <= MOST ? scales : [1, 1];
 }
 
 /**
@@ -151,7 +153,8 @@ let canvas = null;
 function read(source, width, height) {
   canvas ??= new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
   if (canvas.canvas.width !== width || canvas.canvas.height !== height) Object.assign(canvas.canvas, { width, height });
-  canvas.imageSmoothingQuality = "high"; // others leave pixels out; what sets the size forgets it
+  const [wide, high] = sizeOf(source);
+  canvas.imageSmoothingQuality = Math.max(wide / width, high / height) > 2 ? "high" : "low"; // which leaves pixels out beyond 2
   canvas.clearRect(0, 0, width, height);
   canvas.drawImage(source, 0, 0, width, height);
   return new Tensor("uint8", canvas.getImageData(0, 0, width, height).data, [height, width, 4]);

@@ -18,7 +18,8 @@ from sardonyx.passes.upgrade import NEWEST, lift, upgrade
 from sardonyx.passes.vision.labels import KEY, literal
 
 SIZE = "sardonyx.size"
-"""Where the metadata of a model that takes pictures of any size has the height and width that they get, in JSON."""
+"""Where the metadata of a model that takes pictures of any size has the height and width that they get, and how they
+fit in, in JSON."""
 
 
 class Sight:
@@ -158,14 +159,15 @@ class Rewritten:
 
     def ended(self, nodes: Nodes, ends: Sequence[tuple[Value, TensorType]], labels: Sequence[str]) -> Model:
         """The model with these outputs instead, and the names of classes and the size of the input in its metadata."""
-        graph = self.model.graph
+        graph, picture = self.model.graph, self.picture
+        assert picture.size is not None
         graph.outputs = []
         for name, (value, kind) in zip(self.names, ends, strict=True):
             made = nodes.add("Identity", value)
             made.name, made.type = name, kind
             graph.outputs.append(made)
         graph.nodes += nodes.made
-        told = {KEY: json.dumps([*labels]), SIZE: json.dumps(self.picture.size)}
+        told = {KEY: json.dumps([*labels]), SIZE: json.dumps([*picture.size, picture.fit])}
         self.model.metadata = {**self.model.metadata, **told}
         return self.model
 
