@@ -263,6 +263,18 @@ def test_im2col(window: Any, groups: int) -> None:
         assert_array_equal(one("im2col", [x], shape, given, pieces=3), expected.reshape(shape))
 
 
+@pytest.mark.parametrize("channels", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("window", [*WINDOWS[1:5], *VOLUMES], ids=str)
+def test_im2col_of_int16_ends_in_a_zero_where_numbers_are_odd(window: Any, channels: int) -> None:
+    counts = (2, 3, 5)[-len(window[0]) :]
+    x = np.rint(100 * source(2, counts, channels, window)).astype(np.int16)
+    expected = np.moveaxis(seen(x, window), -1, -2).reshape(2, *counts, -1)
+    depth = expected.shape[-1]
+    made = one("im2col", [x], (2, *counts, depth + depth % 2), attributes(window), pieces=3)
+    assert_array_equal(made[..., :depth], expected)
+    assert not made[..., depth:].any()
+
+
 # ---- both
 
 # Along one axis: kernel, strides, dilations

@@ -19,6 +19,7 @@ from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.device import blas
 from sardonyx_wasm.legalization import integers as integers_
+from tests.wasm import traces
 from tests.wasm.traces import check
 
 TARGETS = pytest.mark.parametrize("target", ["wasmtime", "v8"])
@@ -188,6 +189,24 @@ def test_convolutions(
     assert routine in used
     assert ("im2col" in used) == (routine == "im2col")  # the others are Winograd's, or have one tap
     assert "conv_general" not in used
+
+
+@TARGETS
+@pytest.mark.parametrize(("channels", "taps", "depth"), [(1, 8, 8), (1, 9, 10), (3, 6, 18), (3, 5, 16), (3, 1, 4)])
+@pytest.mark.usefixtures("without_blas")
+def test_odd_channels_take_no_zeros_each(
+    monkeypatch: pytest.MonkeyPatch, target: str, channels: int, taps: int, depth: int
+) -> None:
+    depths = []
+
+    def product(a: np.ndarray, b: np.ndarray, shape: Any) -> np.ndarray:
+        depths.append(a.shape[-1])
+        return traces.matmul_int8(a, b, shape)
+
+    monkeypatch.setitem(traces.ROUTINES, "matmul_int8", product)
+    x, w = numbers(np.uint8, 2, channels, 50), numbers(np.int8, 16, channels, taps)
+    check(target, [x], convolution((4,), (1,), (0,), 1), w)
+    assert depths == [depth]
 
 
 ONE_AXIS = pytest.mark.parametrize(

@@ -50,6 +50,51 @@ def test_broadcasts(n: int) -> None:
     check(lambda x, y: x * y - 1.0, normal(3, n, 5), normal(n, 1))
 
 
+PMIN = b"\xfd\xea\x01"
+BOUNDS = pytest.mark.parametrize(
+    ("low", "high", "dtype", "again"),
+    [
+        *[(-128, 127, "int8", 0), (-3.5, 126.5, "int8", 0), (-129, 127, "int8", 1), (-9, 128, "int8", 1)],
+        *[(-(2**15), 2**15 - 1, "int16", 0), (-(2**15), 2**15, "int16", 1), (-5, 255, "uint8", 1)],
+    ],
+)
+
+
+@BOUNDS
+@pytest.mark.parametrize("source", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("n", SIZES)
+def test_what_is_bounded_saturates(low: float, high: float, dtype: str, again: int, source: str, n: int) -> None:
+    """Also where its own dtype rounds a bound; NaN is 0."""
+    edges = [low, high, low - 1, high + 1, 0.5, 1.5, -2.5, -200, 300, 3e4, np.nan, np.inf, -np.inf]
+    x, short = np.resize(np.array(edges, source), n), dtypes.by_name(dtype)
+    bounded = np.nan_to_num(np.clip(x, *np.array([low, high], source)).astype(np.float64))
+    limits = np.iinfo(dtype)
+    expected = np.clip(np.trunc(bounded), limits.min, limits.max).astype(dtype)
+    check(lambda x: p.cast(p.minimum(p.maximum(x, low), high), short), x, expected=expected)
+
+    def moved(x: Array) -> Array:
+        whole = p.cast(p.cast(p.minimum(p.maximum(x, low), high), short), dtypes.int32)
+        return p.cast(whole - 7, dtypes.int16)
+
+    check(moved, x, expected=(expected.astype(np.int32) - 7).astype(np.int16))
+
+
+@BOUNDS
+def test_what_is_bounded_is_not_bounded_again(low: float, high: float, dtype: str, again: int) -> None:
+    def bounds(is_bounded: bool) -> int:
+        trace = Trace(Guards())
+        with trace:
+            x = trace.input(dtypes.float32, (64,))
+            bounded = p.minimum(p.maximum(x, low), high) if is_bounded else x
+            output = p.cast(bounded, dtypes.by_name(dtype))
+        kernel, *_ = kernel_of(output, trace.equations)
+        unit = Generator(host().features, "v8")
+        unit.module.export(kernels.write(unit, kernel).function)
+        return unit.module.to_bytes().count(PMIN)
+
+    assert bounds(True) == bounds(False) * (1 + again)
+
+
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
 def test_floats_saturate_to_short_integers(dtype: str, n: int) -> None:

@@ -70,7 +70,8 @@ def conv_winograd_int8(x: np.ndarray, u: np.ndarray, shape: Any, tile: Any, **wi
 
 
 def im2col(x: np.ndarray, shape: Any, **window: Any) -> np.ndarray:
-    return np.moveaxis(windows(x, shape, **window), 3, 5).reshape(shape)
+    made = np.moveaxis(windows(x, shape, **window), 3, 5).reshape(*shape[:-1], -1)
+    return np.pad(made, [(0, 0)] * (made.ndim - 1) + [(0, made.shape[-1] % 2 if x.dtype == np.int16 else 0)])
 
 
 def depthwise(x: np.ndarray, w: np.ndarray, shape: Any, **window: Any) -> np.ndarray:

@@ -125,7 +125,8 @@ class _ConvGrouped(Primitive):
 
 
 class _Im2col(Primitive):
-    """x [B, *spatial, C], border included, to what each window sees, [B, *sizes, taps * C]."""
+    """x [B, *spatial, C], border included, to what each window sees, [B, *sizes, taps * C]; int16 end in a zero where
+    their number is odd."""
 
     name = "im2col"
 

@@ -14,6 +14,7 @@ from ..vectors import Vector
 from .graph import OUTSIDE, Graph, Size, index_of
 from .lazy import Branch, branches
 from .memory import Copies, Memory, scaled
+from .ranges import has, ranges
 from .scope import expr, plus, times
 from .strategy import Strategy
 
@@ -31,6 +32,7 @@ class Body(Memory):
         self.levels = self._count_loops()
         self.folded: list[dict[int, Vector]] = []
         self._lazy = branches(graph, self.levels, self.is_vector, self.is_spread)
+        self._ranges = ranges(graph.nodes, graph.kinds)
 
     def _count_loops(self) -> list[int]:
         graph, order = self.graph, self.strategy.order
@@ -134,6 +136,8 @@ class Body(Memory):
         of = self.graph.kinds[operands[-1]]
         if function not in _CONVERSIONS:
             return self.call(function, of, arguments)
+        if vector and function == "cast":
+            return vectors.cast(self, k, of, arguments[0], has(k, self._ranges[operands[0]]))
         of_scalars, of_vectors = _CONVERSIONS[function]
         return of_vectors(self, k, of, arguments[0]) if vector else (of_scalars(self, k, of, *arguments[0]),)
 

@@ -257,21 +257,22 @@ def _by_columns(
 ) -> Array:
     """One product with all that the windows of [B, H, W, C] see, side by side (im2col)."""
     features, channels, *taps = map(int, w.shape)
-    odd = channels % 2
-    image, low = trimmed(p.pad(p.cast(image, dtypes.int16), [0] * 4, [0, 0, 0, odd]), low)
+    image, low = trimmed(p.cast(image, dtypes.int16), low)
     seen = [
         (size - 1) * stride + (n - 1) * step + 1
         for size, n, stride, step in zip(shape[1:3], taps, strides, dilations, strict=True)
     ]
     padded = bordered(image, low, seen)
-    depth = prod(taps) * (channels + odd)
+    depth = prod(taps) * channels
+    odd = depth % 2
     if prod(taps) == 1:
         columns = p.slice_(padded, [0] * 4, [*shape[:3], depth], [1, *strides, 1])
+        columns = p.pad(columns, [0] * 4, [0, 0, 0, odd])
     else:
         window = {"kernel": tuple(taps), "strides": tuple(strides), "dilations": tuple(dilations)}
-        columns = legalizer.record(own.IM2COL, [padded], window, dtypes.int16, (*shape[:3], depth))
-    kernel = p.pad(p.transpose(w, [2, 3, 1, 0]), [0] * 4, [0, 0, odd, 0])
-    return matmul(legalizer, columns, p.reshape(kernel, [depth, features]))
+        columns = legalizer.record(own.IM2COL, [padded], window, dtypes.int16, (*shape[:3], depth + odd))
+    matrix = p.reshape(p.transpose(w, [2, 3, 1, 0]), [depth, features])
+    return matmul(legalizer, columns, p.pad(matrix, [0, 0], [odd, 0]))
 
 
 # ---- Winograd's algorithm, on integers

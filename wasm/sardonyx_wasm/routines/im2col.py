@@ -1,8 +1,9 @@
 """im2col: what the windows of a convolution see, side by side, so that one product does the rest.
 
-x [B, *spatial, C], border included, to [B, *sizes, taps * C]; attributes kernel, strides, dilations. A pixel has whole
-words of 4 bytes. A unit is a place. Taps that are neighbours along the last axis see neighbouring elements: a line of
-taps is copied at once. With an attribute `groups` what a group sees is together: [groups, taps, C / groups].
+x [B, *spatial, C], border included, to [B, *sizes, taps * C]; attributes kernel, strides, dilations. Elements have 4
+bytes, or 2: then a zero may follow what a place sees, whose number is even so. A unit is a place. Taps that are
+neighbours along the last axis see neighbouring elements: a line of taps is copied at once. With an attribute `groups`
+what a group sees is together: [groups, taps, C / groups].
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ def im2col(unit: Unit, routine: Routine) -> Code:
     """`im2col`."""
     kernel, strides, dilations = (routine.attributes[name] for name in ("kernel", "strides", "dilations"))
     batch, *rows, columns, _ = routine.outputs[0]
+    element = by_name(routine.reads[0]).itemsize
     groups = routine.attributes.get("groups", 1)
     runs, together = (1, kernel[-1]) if dilations[-1] == groups == 1 else (kernel[-1], 1)
-    copy = unit.once("routine", "copy_parts", lambda: _copy_parts(unit)) if groups > 1 else _copy(unit)
+    copy = unit.once("routine", "copy_parts", lambda: _copy_parts(unit)) if groups > 1 else _copy(unit, element)
     with frame.function(unit, routine) as f:
         x, y = frame.buffers(f, routine)
-        pixel = f.let(frame.size(f, routine.inputs[0][-1]) * by_name(routine.reads[0]).itemsize)
+        pixel = f.let(frame.size(f, routine.inputs[0][-1]) * element)
         steps = channels.steps(f, routine.inputs[0], pixel)
         between = [f.let(step * dilation) for step, dilation in zip(steps[1:], dilations, strict=True)]
         part = f.let(i32.div_u(pixel, groups))
         apart = f.let(part * prod(kernel))
         across = f.let(frame.size(f, columns))
-        target = f.let(y + f.begin * pixel * prod(kernel))
+        every = pixel * prod(kernel)
+        target = f.let(y + f.begin * (every if element >= 4 else (every + 2) & -4))
         number, left, seen, row = (f.local(i32) for _ in range(4))
         with f.loop(number, f.begin, f.end):
             with f.if_(i32.eqz(left)):
@@ -50,24 +53,32 @@ def im2col(unit: Unit, routine: Routine) -> Code:
                     f.set(target, target + part * together)
             if groups > 1:
                 f.set(target, target + apart * (groups - 1))
+            if element == 2:
+                with f.if_(target & 2):
+                    f.store(target, i32.const(0), bits=16)
+                    f.set(target, target + 2)
             f.set(seen, seen + pixel * strides[-1])
             f.set(left, left - 1)
     return Code(f, frame.units([batch, *rows, columns]))
 
 
-def _copy(unit: Unit) -> Function:
-    """A function (target, source, bytes) that copies whole words."""
-    return unit.once("routine", "copy_words", lambda: _write_copy(unit))  # type: ignore[no-any-return]
+def _copy(unit: Unit, element: int = 4) -> Function:
+    """A function (target, source, bytes) that copies elements of so many bytes."""
+    return unit.once("routine", f"copy_{element}", lambda: _write_copy(unit, element))  # type: ignore[no-any-return]
 
 
-def _write_copy(unit: Unit) -> Function:
-    with unit.module.function("copy_words", dict.fromkeys(("target", "source", "bytes"), i32)) as f:
+def _write_copy(unit: Unit, element: int) -> Function:
+    with unit.module.function(f"copy_{element}", dict.fromkeys(("target", "source", "bytes"), i32)) as f:
         at = f.local(i32)
         whole = f.let(f.bytes & -16)
         with f.loop(at, 0, whole, step=16, unsigned=True):
             f.store(f.target + at, v128.load(f.source + at))
-        with f.loop(at, whole, f.bytes, step=4, unsigned=True):
+        words = f.let(f.bytes & -4) if element < 4 else f.bytes
+        with f.loop(at, whole, words, step=4, unsigned=True):
             f.store(f.target + at, i32.load(f.source + at))
+        if element < 4:
+            with f.if_(f.bytes & 2):
+                f.store(f.target + words, i32.load16_u(f.source + words), bits=16)
     return f
 
 

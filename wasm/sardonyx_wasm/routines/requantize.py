@@ -65,7 +65,7 @@ def _rows(
     if tuple(routine.inputs[0]) == tuple(made):
         first = f.let(f.begin * pixel)
         line(x + first * seen, y + first * room, (f.end - f.begin) * pixel)
-        return Code(f, frame.units(outer), max(1, align), 2 * STEP)
+        return Code(f, frame.units(outer), max(1, align), 4 * STEP)
     high, wide = (frame.size(f, size) for size in routine.inputs[0][1:3])
     rows, columns = (frame.size(f, size) for size in made[1:3])
     count = f.let(wide * pixel)
@@ -87,7 +87,7 @@ def _rows(
         with f.else_():
             f.do(op("memory.fill", target, 0, row))
             f.set(target, target + row)
-    return Code(f, frame.units(made[:2]), 1, 2 * STEP)
+    return Code(f, frame.units(made[:2]), 1, 4 * STEP)
 
 
 def _sums(unit: Unit, source: str, target: str, tabled: bool) -> Function:
@@ -160,10 +160,10 @@ def _store(f: Function, quads: Sequence[Variable], target: str, tabled: bool) ->
     halves = [i16x8.narrow_i32x4_s(quads[k], quads[k + 1]) for k in (0, 2)]
     size = by_name(target).itemsize
     if tabled:
-        for k, half in enumerate(halves):
-            f.store(f.scratch, half << (size // 2) if size > 1 else half, offset=16 * k)
+        for k, quad in enumerate(quads):
+            f.store(f.scratch, (quad << (size // 2) if size > 1 else quad) + i32x4.splat(f.table), offset=16 * k)
         for k in range(STEP):
-            _copy(f, f.y, f.table + i32.load16_u(f.scratch, offset=2 * k), size, size * k)
+            _copy(f, f.y, i32.load(f.scratch, offset=4 * k), size, size * k)
     elif size == 1:
         narrow = i8x16.narrow_i16x8_s if target == "int8" else i8x16.narrow_i16x8_u
         f.store(f.y, narrow(*halves))

@@ -112,8 +112,9 @@ def bitcast(s: VectorScope, to: Kind, k: Kind, x: Vector) -> Vector:
     return (from_bits(s, to, to_bits(s, k, x[0])),)
 
 
-def cast(s: VectorScope, to: Kind, k: Kind, x: Vector) -> Vector:
-    """Values of kind `k` converted: floats saturate to integers and NaN gives 0, integers wrap."""
+def cast(s: VectorScope, to: Kind, k: Kind, x: Vector, fits: bool = False) -> Vector:
+    """Values of kind `k` converted: floats saturate to integers and NaN gives 0, integers wrap. Where an integer `fits`
+    them all, which is known, there is less to do."""
     if "bits" in (to.family, k.family):
         raise errors.NotImplemented(f"cast from {k.name} to {to.name}; spell it with bitcast")
     if k.family == "bool":
@@ -123,24 +124,24 @@ def cast(s: VectorScope, to: Kind, k: Kind, x: Vector) -> Vector:
     if to.is_half and k.type is f64:
         return _each(s, to, k, x)
     if k.type is f32 and k.family == "float" and to.family != "float" and to.bits < 32:
-        return (_saturated(s, to, x[0]),)
+        return (_saturated(s, to, x[0], fits),)
     if to.type is not k.type:
         x = _CONVERSIONS[to.type, k.type](s, to, k, x)
     if to.bits >= 32 or to.name == k.name:
         return x
     if k.family == "float" and to.family != "float":
         return (_saturate(s, to, x[0]),)
-    return (fitted(s, to, x[0]),)
+    return (x[0] if fits else fitted(s, to, x[0]),)
 
 
-def _saturated(s: Writer, to: Kind, x: Expr) -> Expr:
+def _saturated(s: Writer, to: Kind, x: Expr, fits: bool) -> Expr:
     """Floats truncated to an integer of fewer than 32 bits: within its range, hosts convert alike and at once."""
     low, high = (-1 << (to.bits - 1), (1 << (to.bits - 1)) - 1) if to.family == "int" else (0, (1 << to.bits) - 1)
     bottom, top = number(s, f32x4, low), number(s, f32x4, high)
     truncate = i32x4.relaxed_trunc_f32x4_s if s.fused else i32x4.trunc_sat_f32x4_s
     if low == 0:  # the first operand of pmax is what becomes of NaN
         return truncate(f32x4.pmin(top, f32x4.pmax(bottom, x)))
-    x = once(s, f32x4.pmin(f32x4.pmax(x, bottom), top))
+    x = once(s, x if fits else f32x4.pmin(f32x4.pmax(x, bottom), top))
     return truncate(x) & (x == x) if s.fused else truncate(x)
 
 
