@@ -26,7 +26,8 @@ from tests.engine.providers import NUMPY, PROVIDERS, WASM
 FILES = tuple(
     os.path.join(*place.split("/"))
     for place in (
-        *("common/crew.py", "common/garbage.py", "common/threads.py", "runtime/executor.py", "runtime/frames.py"),
+        *("common/crew.py", "common/forks.py", "common/garbage.py", "common/threads.py"),
+        *("runtime/executor.py", "runtime/frames.py"),
         *("sardonyx_wasm/device/__init__.py", "sardonyx_wasm/device/steps.py", "sardonyx_wasm/device/words.py"),
     )
 )

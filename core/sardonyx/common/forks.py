@@ -19,8 +19,18 @@ forks holds."""
 _TICK = 1e-3
 
 _NOBODY = 0
-_inside: dict[weakref.ref[Whole], int] = {}
-"""The blocks, and the thread of each."""
+
+
+class _Block(weakref.ref["Whole"]):
+    """A block as long as its object lives, which may be there no more when it is taken out."""
+
+    __slots__ = ("thread",)
+    thread: int
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+_inside: set[_Block] = set()
 _forking: set[int] = set()
 """The threads that are about to fork."""
 
@@ -32,24 +42,28 @@ class Whole:
     Python loses what a signal's handler raises.
     """
 
-    __slots__ = ("__weakref__", "_lost")
+    __slots__ = ("__weakref__", "_block")
 
     def __enter__(self) -> None:
         me, end = threading.get_ident(), 0.0
-        self._lost = lost = weakref.ref(self, _inside.pop)
-        _inside[lost] = me  # before it looks: who forks looks the other way round
-        while _forking and me not in _forking and list(_inside.values()).count(me) == 1:
-            _inside[lost] = _NOBODY
+        self._block = block = _Block(self, _inside.discard)
+        block.thread = me
+        _inside.add(block)  # before it looks: who forks looks the other way round
+        while _forking and me not in _forking and _threads().count(me) == 1:
+            block.thread = _NOBODY
             end = end or time.monotonic() + PATIENCE
             time.sleep(_TICK)
-            _inside[lost] = me
+            block.thread = me
             if time.monotonic() > end:
                 break
 
     def __exit__(self, *_: object) -> None:
-        lost = self._lost
-        del self._lost  # first, or a signal after the next line would have it taken out twice
-        _inside.pop(lost, None)
+        _inside.discard(self._block)
+
+
+def _threads() -> list[int]:
+    """The thread of each block."""
+    return [block.thread for block in list(_inside)]
 
 
 def is_near() -> bool:
@@ -72,7 +86,7 @@ def register(before: Call, parent: Call, child: Call) -> None:
 def _before() -> None:
     me, end = threading.get_ident(), time.monotonic() + PATIENCE
     _forking.add(me)
-    while not {*_inside.values()} <= {me, _NOBODY} and time.monotonic() < end:
+    while not {*_threads()} <= {me, _NOBODY} and time.monotonic() < end:
         time.sleep(_TICK)
     begun = _begun[me] = []
     for each in _calls[::-1]:
@@ -90,9 +104,9 @@ def _in_parent() -> None:
 def _in_child() -> None:
     """Have no blocks of threads that this process does not have."""
     me = threading.get_ident()
-    for block, thread in list(_inside.items()):
-        if thread != me:
-            del _inside[block]
+    for block in list(_inside):
+        if block.thread != me:
+            _inside.discard(block)
     for _, _, child in _begun.pop(me, []):
         child()
     _begun.clear()

@@ -274,8 +274,8 @@ class _Run:
         """Have scratch memory, to be given back by `_end`."""
         scratch = self._device.scratch()
         if scratch.address != self._scratch:
-            self._scratch = scratch.address
             self._use(scratch.address)
+            self._scratch = scratch.address  # last, since a signal may come between
         return scratch
 
     def _use(self, scratch: int) -> None:

@@ -143,7 +143,6 @@ class Hosted(Step):
         if call is None or call.layout is None or bound.place == place:
             return
         call.use(place)
-        bound.place = place
         layout, (x, _, y) = call.layout, self._addresses
         before = after = numbers.nothing
         operands: tuple[int, ...] = ()
@@ -159,6 +158,7 @@ class Hosted(Step):
         own = [*numbers.words(len(call.parts), *operands), *params]
         own[1] += len(params)
         bound.words = [*chain(stages[0], own, stages[1])]
+        bound.place = place  # last, since a signal may come between
 
 
 class Part(Protocol):
