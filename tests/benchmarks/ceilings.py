@@ -115,7 +115,8 @@ def _product(unit: Generator, code: Routine, params: Sequence[int], threads: int
         panels = range(-(-code.outputs[0][-1] // code.attributes[HOSTED]))
         rows = prod(_sizes(code.inputs[0][:-1], params))
         one = rows * code.inputs[0][-1] * code.attributes[HOSTED] / WIDE
-        count = blas.RANGES * threads if one * len(panels) * WIDE >= blas.SHARED else 1
+        work = int(one * len(panels) * WIDE)
+        count = blas.ranges(work, threads) if work >= blas.SHARED else 1
         yield [one * len(blas.part(panels, number, count)) for number in range(count)]
         return
     product = blas.product(code, (0, 0, 0), params)
