@@ -28,7 +28,7 @@ from sardonyx.plans.epochs import code_of
 from sardonyx.plans.plan import Plan
 from sardonyx.sizes.expression import evaluate
 from sardonyx_wasm.abi import CONVOLUTIONS, HOSTED
-from sardonyx_wasm.device import blas, calls
+from sardonyx_wasm.device import blas, calls, shares
 from sardonyx_wasm.drivers import hosted
 from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
@@ -116,8 +116,8 @@ def _product(unit: Generator, code: Routine, params: Sequence[int], threads: int
         rows = prod(_sizes(code.inputs[0][:-1], params))
         one = rows * code.inputs[0][-1] * code.attributes[HOSTED] / WIDE
         work = int(one * len(panels) * WIDE)
-        count = blas.ranges(work, threads) if work >= blas.SHARED else 1
-        yield [one * len(blas.part(panels, number, count)) for number in range(count)]
+        count = shares.ranges(work, threads) if work >= blas.SHARED else 1
+        yield [one * len(shares.part(panels, number, count)) for number in range(count)]
         return
     product = blas.product(code, (0, 0, 0), params)
     parts = hosted.stages(code)

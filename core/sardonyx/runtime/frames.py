@@ -137,9 +137,9 @@ class Binding:
     steps: list[Callable[[], None] | plans.Host] = field(default_factory=list)
     """What the executor does, up to the halt at its end."""
     inputs: list[Input] = field(default_factory=list)
-    """What is fed to such a run, if that is known,"""
+    """What is fed to such a run, once that is known."""
     handles: dict[int, Handle] = field(default_factory=dict)
-    """and of buffers,"""
+    """What is known of buffers,"""
     readers: dict[int, Callable[[], np.ndarray]] = field(default_factory=dict)
     """and what reads them."""
 

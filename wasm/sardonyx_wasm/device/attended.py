@@ -14,6 +14,7 @@ from sardonyx.code.kernel import Routine
 from ..abi import HOSTED, SCRATCH, WEIGHED, WEIGHED_ROW
 from . import blas
 from .operands import ArrayAt, Step
+from .shares import part
 
 Steps: TypeAlias = tuple[Step, Step, Step]
 Band: TypeAlias = tuple[int, int, int, int]
@@ -63,13 +64,13 @@ class Attended:
             in_place = blas.SMALL // max(1, self._keys * max(self._depth, self._width))
             together = min(together, max(_FEWEST, in_place))
         if min(rows, self._keys, together) < _FEWEST:
-            share = blas.part(range(self._matrices * rows), number, count)
+            share = part(range(self._matrices * rows), number, count)
             self._alone(share.start, share.stop, scratch, *self._addresses, *self._params)
             return
         bound = self._bound.get((scratch, number, count))
         if bound is None:
             bands = self._bands(together)
-            share = blas.part(range(len(bands)), number, count)
+            share = part(range(len(bands)), number, count)
             bound = self._bound[scratch, number, count] = [*self._steps(bands[share.start : share.stop], scratch)]
         with np.errstate(all="ignore"):  # of this thread; scores of padding are any numbers
             for steps in bound:

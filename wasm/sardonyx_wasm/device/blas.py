@@ -52,12 +52,6 @@ SCRATCH = 1 << 14
 """Bytes of scratch memory of what makes and uses them."""
 COMMON = 1 << 22
 """Bytes of them that all threads may make together, if matrices are what takes longer to read."""
-RANGES = 2
-"""Parts for each thread at most, where a product is divided for them alone,"""
-LEAST = 1 << 23
-"""and the multiplications of one at least."""
-READ = 8
-"""Multiplications that take as long as reading an element of a large matrix from memory."""
 SHARED = 1 << 20
 """Multiplications from which on it is worth waking other threads."""
 MOST_PLACES = 128
@@ -462,20 +456,6 @@ def _view(offset: int, sizes: Numbers, strides: Numbers, times: Numbers = ()) ->
     front = (times,) if times else ()
     outer = [*front, *[(size if step else 1, step) for size, step in zip(sizes[:-2], strides) if size != 1]]
     return View(offset, (*[size for size, _ in outer], *sizes[-2:]), (*[step for _, step in outer], *strides[-2:]))
-
-
-def ranges(work: int, threads: int) -> int:
-    """How many parts of so many multiplications there should be for threads: each takes long enough to be worth a call.
-
-    >>> ranges(1 << 23, 2), ranges(1 << 26, 2)
-    (2, 4)
-    """
-    return threads * max(1, min(RANGES, work // (threads * LEAST)))
-
-
-def part(whole: range, thread: int, threads: int) -> range:
-    """What is for a thread of a whole that so many divide."""
-    return range(len(whole) * thread // threads, len(whole) * (thread + 1) // threads)
 
 
 def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:

@@ -14,10 +14,11 @@ import numpy as np
 
 from sardonyx.common.record import record
 
-from .blas import BAND, COMMON, REGISTER, Product, part, ranges
+from .blas import BAND, COMMON, REGISTER, Product
 from .heights import whole
 from .operands import ArrayAt, Numbers, Step
 from .products import multiply
+from .shares import part, ranges
 
 
 @record(frozen=True)

@@ -17,6 +17,7 @@ from . import blas, calls
 from .allocation import Allocation
 from .operands import ArrayAt, Rights
 from .products import MOST_SIZES, Products, Whole, multiply
+from .shares import ranges
 
 
 @record(frozen=True)
@@ -193,7 +194,7 @@ class Shared(Step):
     def _made(self, params: tuple[int, ...]) -> Bound:
         product, scratch = self._make(params), self._scratch
         is_large = self._threads > 1 and product.work >= blas.SHARED
-        count = blas.ranges(product.work, self._threads) if is_large else 1
+        count = ranges(product.work, self._threads) if is_large else 1
         return Bound(
             lambda part, thread: product(scratch.address + thread * SCRATCH, part, count),
             self._numbers.words(count),

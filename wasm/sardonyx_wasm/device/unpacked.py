@@ -15,6 +15,7 @@ from ..abi import FEW, HOSTED, PANELS
 from . import blas
 from .calls import steps
 from .operands import ArrayAt, Panels, Rows, Step
+from .shares import part
 
 Band: TypeAlias = tuple[int, int, list[Step]]
 
@@ -46,7 +47,7 @@ class Unpacked:
     def __call__(self, scratch: int, number: int, count: int) -> None:
         """Do a part of so many, in scratch memory at an address."""
         panels = -(-self._columns // self._width)
-        share = blas.part(range(panels), number, count)
+        share = part(range(panels), number, count)
         if self._rows <= FEW:
             units = (min(share_end * self._width // self._nr, self._panels) for share_end in (share.start, share.stop))
             self._alone(*units, scratch, *self._addresses, *self._params)
