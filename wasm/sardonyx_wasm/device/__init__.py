@@ -298,7 +298,7 @@ class _Form:
     """All steps of a segment for some parameters."""
 
     bounds: list[Bound]
-    placed: list[tuple[Hosted, Bound]]
+    placed: list[tuple[Step, Bound]]
     """Those that may need memory of their own while they run."""
     steps: list[Callable[[int, int], Any]]
     words: list[list[int]]
@@ -357,15 +357,15 @@ class _Walk(_Run):
 
     def _formed(self, params: tuple[int, ...]) -> _Form:
         bounds = [step.bound(params[first:end]) for step, first, end in self._steps]
-        steps = [step for step, _, _ in self._steps]
+        placed = [(step, bound) for (step, _, _), bound in zip(self._steps, bounds) if bound.call]
         return _Form(
             bounds,
-            [(step, bound) for step, bound in zip(steps, bounds) if isinstance(step, Hosted) and bound.call],
+            placed,
             [bound.do for bound in bounds],
             [bound.words for bound in bounds],
             sum([bound.work for bound in bounds]) or 1,
             self._has_large or any(bound.is_large for bound in bounds),
-            max([bound.room for bound in bounds]),
+            max([bound.room for _, bound in placed], default=0),
         )
 
     def _make_room(self, form: _Form) -> None:

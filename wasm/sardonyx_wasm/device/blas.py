@@ -167,6 +167,10 @@ class Product:
         self.addresses = a.address, b.address, c.address
         self.panels = range(-(-self.columns // max(1, b.width)))
         """All panels."""
+        self._near = max(_ROWS, _AGAIN // (self.itemsize * max(1, self.depth)))
+        """Rows that a panel is multiplied by before the next one is read, where they are not all."""
+        self._again = max(1, _CACHED // max(1, self.itemsize * self.depth * b.width))
+        """Panels that stay in the cache until they are read again."""
         self._rights: Rights = {}
         self._groups = list(self.shared.groups())
         self._across: dict[tuple[int, int, int], list[tuple[int, int, int, int]]] = {}
@@ -296,7 +300,7 @@ class Product:
 
     def views(self, rows: int, panels: range) -> tuple[list[View], list[Part]]:
         """The left sides for so many rows, and what they are multiplied by, sweep by sweep."""
-        if self.count == self.pieces == 1:
+        if self.count == self.pieces == 1 and 0 < rows <= self._near:
             return self._flat_views(rows, panels)
         a, b, c = self.a, self.b, self.c
         if self._is_one_call(rows) and len(panels):
@@ -330,32 +334,36 @@ class Product:
         return [left for _, left in lefts.values()], found
 
     def _flat_views(self, rows: int, panels: range) -> tuple[list[View], list[Part]]:
-        """The same of a single product without pieces, in a quarter of the time."""
-        depth, row_a, row_c, size_of = self.depth, self.a.row, self.c.row, self.itemsize
-        panel = size_of * self.b.width
-        by_panels = self._by_panels(rows)
+        """The same of a single product without pieces that has one band, in a fraction of the time: sizes that come for
+        the first time wait for nothing else as long.
+        """
+        depth, row_a, row_c, size_of, width = self.depth, self.a.row, self.c.row, self.itemsize, self.b.width
+        panel, by_panels = size_of * width, rows < self.columns and width < self.columns
+        blocks = runs(rows, self.most) if rows > self.most else ((0, 1, rows),)
+        is_plain = self._is_plain(blocks[-1][2], width)
         lefts: list[View] = []
         found: list[Part] = []
-        for blocks, (column, times, wide, width) in self._rectangles(rows, panels):
+        for column, times, wide, columns in self._panels(panels, self._again if len(blocks) > 1 else len(panels)):
             first = len(lefts)
-            is_plain = True
-            rights, results = [], []
+            rights: list[Right] = []
+            results: list[View] = []
             for row, count, size in blocks:
-                often = count > 1
-                many: Numbers = (count,) if often else ()
-                steps_a: Numbers = (size * row_a,) if often else ()
-                steps_c: Numbers = (size * row_c,) if often else ()
-                sides = many
+                left: Numbers = (size, depth)
+                result: Numbers = (size, columns)
+                steps_a: Numbers = (row_a, size_of)
+                steps_c: Numbers = (row_c, size_of)
+                if wide > 1 and not by_panels:
+                    left, result, steps_a, steps_c = (1, *left), (wide, *result), (0, *steps_a), (panel, *steps_c)
+                if count > 1:
+                    left, steps_a = (count, *left), (size * row_a, *steps_a)
+                    result, steps_c = (count, *result), (size * row_c, *steps_c)
                 if wide > 1 and by_panels:
-                    sides, many, steps_a, steps_c = (1, *many), (wide, *many), (0, *steps_a), (panel, *steps_c)
-                elif wide > 1:
-                    sides, many, steps_a, steps_c = (*many, 1), (*many, wide), (*steps_a, 0), (*steps_c, panel)
-                lefts.append(View(row * row_a, (*sides, size, depth), (*steps_a, row_a, size_of)))
-                place = row * row_c + size_of * column
-                results.append(View(place, (times, *many, size, width), (panel * wide, *steps_c, row_c, size_of)))
-                rights.append((0, column, times, wide, often, by_panels))
-                is_plain = is_plain and self._is_plain(size, width)
-            found.append(Part(is_plain, [*range(first, len(lefts))] * times, tuple(rights), results))
+                    left, result, steps_a, steps_c = (1, *left), (wide, *result), (0, *steps_a), (panel, *steps_c)
+                lefts.append((row * row_a, left, steps_a))
+                results.append((row * row_c + size_of * column, (times, *result), (panel * wide, *steps_c)))
+                rights.append((0, column, times, wide, count > 1, by_panels))
+            numbers = [*range(first, len(lefts))] * times
+            found.append(Part(is_plain and columns == width, numbers, tuple(rights), results))
         return lefts, found
 
     def _is_one_call(self, rows: int) -> bool:
@@ -367,8 +375,8 @@ class Product:
         """The same of several products that one call does, in a quarter of the time."""
         (_, across_a, row_a), (_, across_c, row_c), width = self.a, self.c, self.b.width
         size_of = self.itemsize
-        left = View(0, (self.count, rows, self.depth), (across_a, row_a, size_of))
-        result = View(0, (1, self.count, rows, width), (size_of * width, across_c, row_c, size_of))
+        left = 0, (self.count, rows, self.depth), (across_a, row_a, size_of)
+        result = 0, (1, self.count, rows, width), (size_of * width, across_c, row_c, size_of)
         right = 0, 0, 1, 1, False, self._by_panels(rows)
         return [left], [Part(self._is_plain(rows, width), [0], (right,), [result])]
 
@@ -396,15 +404,14 @@ class Product:
     def _band(self, rows: int) -> int:
         """How many of so many rows meet all panels before others do."""
         in_bands = self._by_panels(rows) or self.pieces > 1  # a band has memory for its pieces
-        return max(_ROWS, _AGAIN // (self.itemsize * max(1, self.depth))) if in_bands else rows
+        return self._near if in_bands else rows
 
     def _rectangles(self, rows: int, panels: range) -> Iterator[Rectangle]:
         """Blocks of rows, as `runs` has them, and panels that they are multiplied by, as `_panels` has them."""
         band = self._band(rows)
-        again = max(1, _CACHED // max(1, self.itemsize * self.depth * self.b.width))
         for start, count, size in runs(rows, band):
             blocks = runs(size, self.most)
-            across = self._panels(panels, again if len(blocks) > 1 else max(1, len(panels)))
+            across = self._panels(panels, self._again if len(blocks) > 1 else len(panels))
             for top in range(start, start + count * size, size):
                 here = [(top + row, many, height) for row, many, height in blocks] if top else blocks
                 for run in across:
@@ -426,7 +433,7 @@ class Product:
         whole, rest = divmod(self.columns, max(1, width))
         number = max(0, min(panels.stop, whole) - panels.start)
         most = next((wide for wide in range(most, most // 2, -1) if number % wide == 0), most)
-        times, left = divmod(number, most)
+        times, left = divmod(number, max(1, most))
         if times:
             found.append((panels.start * width, times, most, width))
         if left:
@@ -455,7 +462,7 @@ def _view(offset: int, sizes: Numbers, strides: Numbers, times: Numbers = ()) ->
     """
     front = (times,) if times else ()
     outer = [*front, *[(size if step else 1, step) for size, step in zip(sizes[:-2], strides) if size != 1]]
-    return View(offset, (*[size for size, _ in outer], *sizes[-2:]), (*[step for _, step in outer], *strides[-2:]))
+    return offset, (*[size for size, _ in outer], *sizes[-2:]), (*[step for _, step in outer], *strides[-2:])
 
 
 def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:

@@ -42,14 +42,8 @@ class Panels(NamedTuple):
         return self.row == self.itemsize * self.width
 
 
-class View(NamedTuple):
-    """An array somewhere in memory, sizes and strides being those of NumPy."""
-
-    offset: int
-    sizes: Numbers
-    strides: Numbers
-
-
+View: TypeAlias = tuple[int, Numbers, Numbers]
+"""An array somewhere in memory: its offset, sizes and strides, those of NumPy."""
 Form: TypeAlias = tuple[int, int, int]
 """How many rows, and the first and last panel."""
 Right: TypeAlias = tuple[int, int, int, int, bool, bool]

@@ -71,6 +71,10 @@ class Step(ABC):
         """The product for these parameters."""
         ...
 
+    def place(self, bound: Bound, place: int) -> None:
+        """Have a product that needs it work in memory at an address."""
+        raise AssertionError("this product needs no memory of its own")
+
     def _keep(self, params: tuple[int, ...], bound: Bound) -> Bound:
         """Remember a product that takes long to bind."""
         if len(self._bounds) >= MOST_SIZES:
@@ -139,7 +143,6 @@ class Hosted(Step):
         return Bound(call.do, words, whole.work, call.threads > 1, call, params, ends=ends)
 
     def place(self, bound: Bound, place: int) -> None:
-        """Have a product that needs it work in memory at an address."""
         call, numbers, params = bound.call, self._numbers, bound.params
         if call is None or call.layout is None or bound.place == place:
             return
