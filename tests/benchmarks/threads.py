@@ -29,7 +29,7 @@ from tests.models import MODELS, SHORT, inputs, path
 from tests.support.cache import CACHE
 
 RESULTS = CACHE / "benchmarks" / "threads.json"
-WARM = 20
+WARM = 25
 """Runs that do not count: a session tries both ways in the first of them, see `sardonyx.common.trial`."""
 FEWEST = 5
 """Runs that count at least."""

@@ -8,7 +8,7 @@ from sardonyx.common.trial import Trial
 
 
 @pytest.mark.parametrize("colder", [0, 1])
-@pytest.mark.parametrize("period", [1, 2, 3, 4])
+@pytest.mark.parametrize("period", [1, 2, 3, 4, 5, 6, 7])
 @pytest.mark.parametrize("faster", [0, 1])
 def test_work_that_takes_longer_at_times(faster: int, period: int, colder: int) -> None:
     """One use of so many takes much longer, either way."""
@@ -19,3 +19,27 @@ def test_work_that_takes_longer_at_times(faster: int, period: int, colder: int) 
         ways.append(way)
         trial.took(way, (1.0 if way == faster else 1.5) + 3.0 * (use % period == colder))
     assert ways[100:].count(faster) > 270
+
+
+@pytest.mark.parametrize("steady", [0.8, 1.2])
+def test_the_first_use_of_a_way_takes_longer(steady: float) -> None:
+    """Who takes over finds nothing in the caches, and tells nothing about those who go on."""
+    trial = Trial()
+    ways = [1]
+    for _ in range(1000):
+        way = trial.next()
+        trial.took(way, (steady if way else 1.0) + 0.5 * (way != ways[-1]))
+        ways.append(way)
+    assert ways[100:].count(int(steady < 1)) > 850
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_another_way_becomes_the_faster_one(late: int) -> None:
+    trial = Trial()
+    ways = []
+    for use in range(2000):
+        way = trial.next()
+        ways.append(way)
+        trial.took(way, 1.0 if (way == late) == (use > 500) else 1.5)
+    assert ways[100:500].count(1 - late) > 340
+    assert ways[1300:].count(late) > 650

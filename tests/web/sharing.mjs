@@ -63,15 +63,20 @@ const TASKS = {
     return told;
   },
 
-  // Of 400 times, how often work is done without help, where every other time is after a rest that makes it `colder`.
-  trial: async ({ helped, alone, rest = 0, colder = 0 }) => {
-    let [now, count, extra] = [1000, 0, 0];
+  // Of 400 times, how often work is done without help, where every other time is after a rest that makes it `colder`, and
+  // the first with help takes longer, too.
+  trial: async ({ helped, alone, rest = 0, colder = 0, first = 0 }) => {
+    let [now, count, extra, last] = [1000, 0, 0, 0];
+    const took = (way, time) => {
+      now += time + extra + (way > last ? first : 0);
+      last = way;
+    };
     performance.now = () => now;
     const trial = new Trial();
     for (let k = 0; k < 400; k++) {
       if (k % 2) now += rest;
       extra = k % 2 ? colder : 0;
-      trial.run(() => (now += helped + extra), () => ((now += alone + extra), count++));
+      trial.run(() => took(1, helped), () => (took(0, alone), count++));
     }
     delete performance.now;
     return count;

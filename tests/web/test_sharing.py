@@ -251,6 +251,12 @@ def test_short_work_is_helped_where_that_pays(chromium: Chromium, digits: bytes)
         assert least <= ask(chromium, digits, "trial", helped=helped, alone=alone) <= most, (helped, alone)
 
 
+def test_the_first_time_of_a_way_tells_nothing(chromium: Chromium, digits: bytes) -> None:
+    """Who begins to help finds nothing in its caches."""
+    for helped, alone, (least, most) in ((2, 3, (6, 14)), (3, 2, (380, 396))):
+        assert least <= ask(chromium, digits, "trial", helped=helped, alone=alone, first=4) <= most, (helped, alone)
+
+
 def test_work_after_a_rest_is_compared_with_its_like(chromium: Chromium, digits: bytes) -> None:
     """Every other time comes after a rest, and takes longer with help than another without."""
     for helped, alone, (least, most) in ((1, 2, (10, 28)), (3, 2, (360, 392))):
