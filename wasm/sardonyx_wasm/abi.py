@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from sardonyx.code.kernel import Routine
+from sardonyx.common.dtypes import by_name
+from sardonyx.common.record import replace
+
 SCRATCH = 1 << 20
 """Bytes of scratch memory that a code may ask for."""
 HEADER = 4
@@ -33,6 +37,20 @@ CONVOLUTIONS = {
     "conv_winograd": {"before": "winograd_input", "after": "winograd_output"},
 }
 """What the module does before and after the product of a convolution, where the host does that."""
+
+
+def row_of(product: Routine) -> Routine | None:
+    """What the module does instead of a product of the host if there is one row only: BLAS takes several times as long
+    for that. None where there are always more, or panels are no whole vectors.
+    """
+    if product.primitive != "matmul_panels" or product.attributes["nr"] * by_name(product.reads[0]).itemsize % 16:
+        return None
+    rows = product.outputs[0][:-1]
+    if any(isinstance(size, int) and size > 1 for size in rows) or 3 + product.params > PARAMS:
+        return None
+    return replace(product, primitive="matmul_row")
+
+
 HOSTED = "panel"
 """The attribute of routines whose products are the host's: of `matmul_nbits` the columns of the panels of floats that
 it is given, of `attend` the most queries whose scores are made at a time."""

@@ -17,7 +17,7 @@ BEGINNING, ROWS = 2, 8
 TRIES = 6
 """Uses that are kept of each way; the median counts, since a machine does other things as well."""
 PERIOD, SHORT_PERIOD = 131 - ROW, 43 - ROW
-"""Uses until the way that is not taken is tried again: sooner at first, when a process does much else. From one trial to
+"""Uses until the way that is not taken is tried again: sooner at first, when a process does much else. From one time to
 the next it is a prime number, so that no habit of the work favours a way.
 """
 _EARLY = 5 * SHORT_PERIOD

@@ -12,6 +12,7 @@ import numpy as np
 from sardonyx.code.kernel import Routine
 from sardonyx.common.cached import cached_property
 
+from ..abi import row_of
 from .blas import MOST_PLACES, Product, product, right_sides, side_by_side
 from .operands import ArrayAt, Right
 
@@ -25,7 +26,7 @@ class Whole:
     """All of a product with so many rows, for one thread: what NumPy is to call for operands that lie anywhere."""
 
     def __init__(self, model: Product, rows: int, forms: Forms) -> None:
-        self._model, self._rows, self._forms = model, rows, forms
+        self._model, self.rows, self._forms = model, rows, forms
         self.work = model.count * model.depth * model.columns * rows
         self.form = -1
         """Which right sides it has, once it is laid out."""
@@ -38,7 +39,7 @@ class Whole:
 
     def lay_out(self) -> None:
         """Find out what to call NumPy with."""
-        self._views, self._parts = _, parts = self._model.views(self._rows, self._model.panels)
+        self._views, self._parts = _, parts = self._model.views(self.rows, self._model.panels)
         self._rights = tuple([part.rights for part in parts])
         self.is_plain = all(part.is_plain for part in parts)
         self.form = self._forms.setdefault(self._rights, len(self._forms))
@@ -46,7 +47,7 @@ class Whole:
     @cached_property
     def product(self) -> Product:
         """The product, at address 0."""
-        return self._model if self._rows == self._model.rows else self._model.resized(self._rows)
+        return self._model if self.rows == self._model.rows else self._model.resized(self.rows)
 
     def left_sides(self, array: ArrayAt, address: int) -> list[np.ndarray]:
         """The left sides of all calls, which `lefts` then has."""
@@ -83,6 +84,8 @@ class Products:
     def __init__(self, code: Routine) -> None:
         self._code = code
         self.primitive = code.primitive
+        self.has_row = row_of(code) is not None
+        """Whether the module does it where there is one row."""
         self._forms: Forms = {}
         self._model: Product | None = None
         self.has_constant = not any(isinstance(size, str) for size in (*code.inputs[1], code.outputs[0][-1]))

@@ -19,6 +19,13 @@ from .operands import ArrayAt, Rights
 from .products import MOST_SIZES, Products, Whole, multiply
 from .shares import ranges
 
+ROW = 1 << 18
+"""Multiplications of a single row from which on it may be worth waking other threads."""
+
+
+def _nothing(*_: int) -> None:
+    """What the host does of what the module does."""
+
 
 @record(frozen=True)
 class Numbers:
@@ -114,6 +121,8 @@ class Hosted(Step):
 
     def bound(self, params: tuple[int, ...]) -> Bound:
         whole = self._made.get(params) or self._products.of(params)
+        if self._products.has_row and whole.rows == 1:
+            return self._bounds.get(params) or self._keep(params, self._row(whole, params))
         is_small = whole.work < self._least
         if whole.form < 0 and is_small:
             whole.lay_out()
@@ -124,6 +133,12 @@ class Hosted(Step):
         results = whole.results.get(y) or whole.result_sides(self._array, y)
         rights = self._rights.get(whole.form) or self._right_sides(whole, w)
         return Bound(lambda *_: multiply(lefts, rights, results), self._alone, whole.work)
+
+    def _row(self, whole: Whole, params: tuple[int, ...]) -> Bound:
+        """Leave a single row to the module."""
+        operands = *self._addresses, *params
+        words = [self._numbers.before, PARAMS, *operands, *[0] * (PARAMS - len(operands))]
+        return Bound(_nothing, words, whole.work, self._threads > 1 and whole.work >= ROW)
 
     def _right_sides(self, whole: Whole, address: int) -> list[np.ndarray]:
         if self._products.has_constant:

@@ -32,6 +32,7 @@ WRITERS = {
     "matmul_nbits": "nbits.matmul_nbits",
     "matmul_packed": "matmul.matmul_packed",
     "matmul_quads": "quads.matmul_quads",
+    "matmul_row": "row.matmul_row",
     "nonzero": "nonzero.nonzero",
     "recurrent": "recurrent.recurrent",
     "requantize": "requantize.requantize",
