@@ -24,7 +24,7 @@ function frameOf({ plan }) {
   };
 }
 
-const graph = new Graph(job.target.plans, {});
+const graph = new Graph(job.target.plans, { watch: (act) => act() });
 graph.weights = {};
 for (const executor of graph.executors) {
   executor.frames.push(frameOf(executor));

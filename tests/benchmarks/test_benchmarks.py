@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 
 import sardonyx
-from tests.benchmarks import fresh, integer_products, memory, report, startup, table, threads, tracks
+from tests.benchmarks import choosing, fresh, integer_products, memory, report, startup, table, threads, tracks
 from tests.benchmarks.fresh import ONNXRUNTIME, SIDES
 from tests.benchmarks.integer_kernels import Case
 from tests.benchmarks.stages import STAGES
@@ -162,6 +162,14 @@ def test_a_fresh_process_answers_or_says_why_not() -> None:
         fresh.call("tests.benchmarks.table", "measure", "no-such-model", "NumPy", 3, 0)
     with pytest.raises(TimeoutError, match=r"no answer in 0.01 s"):
         fresh.call("tests.benchmarks.table", "measure", "skl-rf-validity", "NumPy", 3, 0, limit=0.01)
+
+
+@pytest.mark.slow
+def test_plans_are_found_in_both_languages(tmp_path: Path) -> None:
+    require("node")
+    found = choosing.of_bundle("skl-logreg-digits", "node", tmp_path)
+    assert 0 < found["reached"] <= found["plans"]
+    assert all(found[kind][place] > 0 for kind in ("python", "javascript") for place in ("first", "last"))
 
 
 @pytest.mark.slow
