@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 
@@ -16,7 +17,7 @@ from sardonyx.common import crew
 from sardonyx.common.trial import Trial
 from sardonyx.errors import EPFail, Fail
 from sardonyx_wasm import provider
-from sardonyx_wasm.abi import COUNTERS, RECORD
+from sardonyx_wasm.abi import COUNTERS, RECORD, SLEEPY
 from sardonyx_wasm.device import blas, calls
 from sardonyx_wasm.device.words import Launch, Words
 from tests.engine.providers import WASM
@@ -25,7 +26,7 @@ from tests.support import require
 require("wasm")
 
 
-def session(threads: int, steps: int = 6, size: int = 256) -> sardonyx.InferenceSession:
+def session(threads: int, steps: int = 6, size: int = 256, entry: str = "") -> sardonyx.InferenceSession:
     """Products, reductions and chains on [size, size]."""
     lines = "\n".join(
         f"a{k} = MatMul (x{k}, w)  b{k} = Softmax (a{k})  x{k + 1} = Add (b{k}, x{k})" for k in range(steps)
@@ -34,6 +35,8 @@ def session(threads: int, steps: int = 6, size: int = 256) -> sardonyx.Inference
     g (float[N, {size}] x0, float[{size}, {size}] w) => (float[N, {size}] x{steps}) {{ {lines} }}"""
     options = sardonyx.SessionOptions()
     options.intra_op_num_threads = threads
+    if entry:
+        options.add_session_config_entry("session.intra_op.allow_spinning", entry)
     model = onnx.parser.parse_model(text).SerializeToString()
     return sardonyx.InferenceSession(model, options, providers=[WASM])
 
@@ -44,6 +47,20 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     one, two, five = (session(threads).run(None, feeds)[0] for threads in (1, 2, 5))
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, five)
+
+
+def test_threads_sleep_where_they_may_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same results, and a word in the state of each run: which the default leaves 0."""
+    monkeypatch.setattr(Trial, "next", lambda self: 1)
+    told: list[int] = []
+    begin = Words.begin
+    monkeypatch.setattr(Words, "begin", lambda self: (told.append(int(self._memory[SLEEPY // 4])), begin(self)))
+    rng = np.random.default_rng(0)
+    feeds = {"x0": rng.random((700, 256), np.float32), "w": rng.random((256, 256), np.float32)}
+    found = [session(2, entry=entry).run(None, feeds)[0] for entry in ("1", "0", "")]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    assert [word for word, _ in itertools.groupby(told)] == [0, 1, 0]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ STOP = 0
 """Where in the state the host writes 1 to end the run."""
 AWAKE = 4
 """Where in the state the host of a page writes 1 if the thread that runs may not sleep."""
+SLEEPY = 12
+"""Where in the state the host writes 1 if threads that wait shall sleep at once."""
 RECORDS, RECORD = 8, 64
 """Where in the state the address of the threads' records is, and the bytes of one: where in the list the thread is,
 the address of its counters, which part of a product it has, plus 1, the next one and the end of those that it took.

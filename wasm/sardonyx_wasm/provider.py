@@ -64,7 +64,7 @@ class WasmProvider(Provider):
     prefers_integers = True
 
     def __init__(self) -> None:
-        self._devices: dict[int, Device] = {}
+        self._devices: dict[tuple[int, bool], Device] = {}
 
     def available(self) -> bool:
         from .hosts import available
@@ -105,14 +105,15 @@ class WasmProvider(Provider):
         return Bundler(PageProvider())
 
     def device(self, options: Mapping[str, str]) -> Device:
-        """The device for these options, of which `intra_op_num_threads` counts; EPFail where that is no number."""
-        count = threads.number(self.name, options)
-        if count not in self._devices:
+        """The device for these options, of which `intra_op_num_threads` counts, and `allow_spinning` where it is "0";
+        EPFail where the first is no number."""
+        key = threads.number(self.name, options), options.get("allow_spinning") != "0"
+        if key not in self._devices:
             from .device import WasmDevice
             from .hosts import host
 
-            self._devices[count] = WasmDevice(host(), count)
-        return self._devices[count]
+            self._devices[key] = WasmDevice(host(), *key)
+        return self._devices[key]
 
     def fingerprint(self) -> str:
         """What plans depend on besides the sources."""

@@ -12,6 +12,9 @@ from sardonyx.common.forks import Whole
 from sardonyx.providers import registry
 from sardonyx.providers.contract import Device, Provider
 
+SPINNING = "session.intra_op.allow_spinning"
+"""The entry, onnxruntime's, whose "0" has threads sleep while they wait for each other."""
+
 
 class ExecutionProviders:
     """The providers of a session, in the order in which nodes are offered to them, with their options and devices.
@@ -55,10 +58,12 @@ class ExecutionProviders:
         self.devices = []
 
     def _threaded(self, provider: Provider, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        count = threads_of(self._options)
-        if not count or not provider.takes_threads:
+        if not provider.takes_threads:
             return options
-        return {"intra_op_num_threads": str(count), **options}
+        own = {"allow_spinning": "0"} if self._options.entry(SPINNING) == "0" else {}
+        if count := threads_of(self._options):
+            own["intra_op_num_threads"] = str(count)
+        return {**own, **options}
 
     # ---- what callers hear of them
 

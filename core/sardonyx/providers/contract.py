@@ -66,7 +66,8 @@ class Provider(ABC):
     any: all are handed to `device`."""
 
     takes_threads: bool = False
-    """Whether its options have `intra_op_num_threads`, where the session's options set it."""
+    """Whether its options have `intra_op_num_threads`, where the session's options set it, and `allow_spinning`, "0"
+    where they want threads that wait to sleep."""
 
     def describe(self) -> dict[str, str]:
         """What `sardonyx info` tells of its adapter or versions, its device being open; nothing by default."""

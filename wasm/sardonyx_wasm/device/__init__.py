@@ -52,8 +52,10 @@ class WasmDevice(Device):
     name = "wasm"
     in_order = True
 
-    def __init__(self, host: Host, threads: int = 1) -> None:
+    def __init__(self, host: Host, threads: int = 1, spins: bool = True) -> None:
         self.host = host
+        self.spins = spins
+        """Whether threads that wait for each other may spin."""
         self.crew = Crew(threads if "threads" in host.features else 1)
         self._base: int = host.array(ALIGNMENT, (1,), np.uint8).__array_interface__["data"][0] - ALIGNMENT
         self._lock = threading.Lock()
@@ -186,7 +188,7 @@ class WasmExecutable(Executable):
             last += len(b)
         owners: list[Any] = [self._module, *{a.chunk for line in buffers for a in line}]
         is_large = touched >= SHARED and self._device.crew.size > 1
-        words = Words(self._device.host, entries, self._device.crew.size)
+        words = Words(self._device.host, entries, self._device.crew.size, self._device.spins)
         if steps:
             given = np.array([*chain.from_iterable(params)], np.int64)
             return _Walk(self._device, words, self._walk, steps, given, place, is_large, owners)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sardonyx.common.cached import cached_property
 
-from ..abi import COUNTERS, HEADER, LAUNCH, RECORD, RECORDS, STATE, STOP
+from ..abi import COUNTERS, HEADER, LAUNCH, RECORD, RECORDS, SLEEPY, STATE, STOP
 from ..hosts import Host
 from .allocation import Allocation
 
@@ -42,9 +42,9 @@ class Launch:
 
 
 class Words:
-    """The words of a segment, for a run by so many threads at a time."""
+    """The words of a segment, for a run by so many threads at a time, which may spin while they wait or not."""
 
-    def __init__(self, host: Host, entries: Sequence[Entry], threads: int) -> None:
+    def __init__(self, host: Host, entries: Sequence[Entry], threads: int, spins: bool = True) -> None:
         *starts, end = accumulate([entry.size for entry in entries], initial=_FRONT)
         shared = RECORD // 4 * threads + COUNTERS // 4 * sum([entry.launches for entry in entries])
         self._block = Allocation(host, 4 * (end + shared))
@@ -56,6 +56,7 @@ class Words:
         records = address + 4 * end
         self._memory[: STATE // 4] = 0
         self._memory[RECORDS // 4] = records
+        self._memory[SLEEPY // 4] = not spins
         self._memory[STATE // 4 : _FRONT] = [0, address, records + RECORD * threads, records]
         launches = [(start, entry) for start, entry in zip(starts, entries) if isinstance(entry, Launch)]
         for start, launch in launches:

@@ -5,13 +5,14 @@ to write what another core has read takes many times as long. Then it takes what
 
 No thread is waited for that has not taken a range: one that the system lets sleep delays nobody. A launch has two words
 of memory, both 0 before the segment: `taken`, a bit for each range, and `done`, the units that are finished.
-Who waits long sleeps, so that one who has lost its processor gets another. No page's main thread may: there the host
+Who waits long sleeps, so that one who has lost its processor gets another; or who waits at all, where the host says so
+to save energy (onnxruntime's `session.intra_op.allow_spinning`). No page's main thread may: there the host
 writes so into the state, and everybody stays awake.
 """
 
 from __future__ import annotations
 
-from ..abi import AWAKE
+from ..abi import AWAKE, SLEEPY
 from ..assembler import Function, Module, i32, op
 
 _DONE = 4
@@ -58,9 +59,10 @@ def join(module: Module) -> Function:
     """A function (counter, units, state) that returns when all units of a launch are done, and how long that took."""
     with module.function("join", {"counter": i32, "units": i32, "state": i32}, [i32]) as f:
         turns, done = f.local(i32), f.local(i32)
+        patience = f.let(f.select(i32.load(f.state, offset=SLEEPY), 0, i32.const(_PATIENCE)))
         with f.while_(i32.lt_u(f.tee(done, op("i32.atomic.load", f.counter, offset=_DONE)), f.units)):
             f.set(turns, turns + 1)
-            with f.if_(turns > _PATIENCE), f.if_(i32.eqz(i32.load(f.state, offset=AWAKE))):
+            with f.if_(turns > patience), f.if_(i32.eqz(i32.load(f.state, offset=AWAKE))):
                 f.do(op("memory.atomic.wait32", f.counter, done, _LONGEST, offset=_DONE))
         f.return_(turns)
     return f
