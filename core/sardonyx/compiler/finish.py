@@ -46,6 +46,20 @@ def finish(b: KernelBuilder, name: str, table: SizeTable | None = None, lanes: i
     return kernel, table.params
 
 
+def described(b: KernelBuilder) -> tuple[Any, ...]:
+    """All that `finish` reads of a builder: those that say the same become one kernel."""
+    return (
+        tuple(b.known),
+        tuple(b.stores),
+        tuple(b.folds),
+        tuple(b.space),
+        tuple(b.reduce),
+        tuple(b.ranges.items()),
+        tuple(b.ranges.least.items()),
+        tuple([array.dtype.lowered for array in (*b.reads, *b.writes)]),
+    )
+
+
 def kernel_name(b: KernelBuilder, equation: Equation) -> str:
     """What a kernel does, in a few words: its fold, and the functions that are not arithmetic of indices."""
     words = [b.core.equation.primitive.name] if b.core is not None and b.core.equation is not None else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from sardonyx.common.dtypes import int32, int64
@@ -17,9 +18,15 @@ Node: TypeAlias = tuple[str, str, tuple[int, ...], Any]
 
 def flat_index(shape: Sequence[Size], index: Indices) -> Poly:
     """The row-major position of an index in a shape."""
+    return _flat(tuple(map(poly, shape)), tuple(index))
+
+
+@lru_cache(1 << 12)
+def _flat(shape: Sequence[Poly], index: Indices) -> Poly:
+    """The same, for layers that repeat."""
     flat = ZERO
     for size, position in zip(shape, index, strict=True):
-        flat = flat * poly(size) + position
+        flat = flat * size + position
     return flat
 
 

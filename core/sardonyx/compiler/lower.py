@@ -51,7 +51,7 @@ class KernelBuilder:
         self.place = ZERO
         self.in_order = True
         """Whether what is stored is made of the elements of a Routine's result in row-major order."""
-        self._known: dict[Any, int] = {}
+        self.known: dict[Any, int] = {}  # the numbers of nodes, by what they are
         self._elements: dict[Any, int] = {}
 
     # ---- nodes
@@ -59,10 +59,10 @@ class KernelBuilder:
     def add(self, function: str, dtype: DType, operands: tuple[int, ...] = (), detail: Any = None) -> int:
         dtype = dtype.lowered
         key = (function, dtype.name, operands, repr(detail) if isinstance(detail, (float, bool)) else detail)
-        if key not in self._known:
-            self._known[key] = len(self.nodes)
+        if key not in self.known:
+            self.known[key] = len(self.nodes)
             self.nodes.append((function, dtype.name, operands, detail))
-        return self._known[key]
+        return self.known[key]
 
     def const(self, value: Any, dtype: DType) -> int:
         if dtype.is_float:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from sardonyx.code import loops
-from sardonyx.code.kernel import Routine
+from sardonyx.code.kernel import Kernel, Routine
 from sardonyx.code.parameters import SizeTable, encode
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import replace
 from sardonyx.compiler import rows, slices
-from sardonyx.compiler.finish import finish, kernel_name
+from sardonyx.compiler.finish import described, finish, kernel_name
 from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.live import live_equations
@@ -66,6 +66,8 @@ class Scheduler:
         self._homes: dict[Array, int] = {}
         self._keep: list[Array] = []
         self._calls: list[dict[int, rows.KernelCall]] = [{} for _ in providers]
+        self._finished: dict[Any, tuple[Kernel, list[Poly]]] = {}
+        """Kernels and their parameters by what describes them: layers that repeat have the same ones."""
         self.epoch = 0
         self.used_weights: dict[str, np.ndarray] = {}
         self.functions: list[list[plans.Plan]] = []
@@ -305,7 +307,11 @@ class Scheduler:
 
     def _launch(self, b: KernelBuilder, name: str, device: int, targets: list[int], origin: int) -> None:
         provider = self.providers[device]
-        kernel, params = finish(b, name, lanes=provider.lanes)
+        key = name, device, described(b)
+        if key not in self._finished:
+            self._finished[key] = finish(b, name, lanes=provider.lanes)
+        kernel, known = self._finished[key]
+        params = [*known]
         code: Any = kernel
         if provider.form == "program":
             code = loops.program(kernel)
