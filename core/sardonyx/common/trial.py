@@ -60,7 +60,7 @@ class Trial:
         """Begin a row."""
         self._left = ROW
         if self._rows < ROWS:
-            self._tried = self._rows.bit_count() % 2  # Thue and Morse's order: no habit of the work favours a way
+            self._tried = 1 - self._rows.bit_count() % 2  # Thue and Morse's order: no habit of the work favours a way
         elif self._tried is None:
             self._tried = 1 - self._best
         else:

@@ -47,11 +47,15 @@ class NumpyProvider(Provider):
         return True
 
     def rewrite(self, trace: Any, origins: Collection[int]) -> None:
-        """Have products of small integers be those of floats, and functions of bytes be tables."""
+        """Have products of small integers and of halves be those of floats, and functions of bytes be tables."""
         if any(x.dtype in _BYTES for equation in trace.equations for x in equation.inputs):
             from sardonyx.numpy_backend.integers import rewrite
 
             rewrite(trace, origins)
+        if any(x.dtype is dtypes.float16 for equation in trace.equations for x in equation.inputs):
+            from sardonyx.numpy_backend import halves
+
+            halves.rewrite(trace, origins)
 
     def device(self, options: Mapping[str, str]) -> Device:
         """The device for these options, of which `intra_op_num_threads` counts; EPFail where that is no number."""
