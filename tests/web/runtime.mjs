@@ -125,6 +125,19 @@ const TASKS = {
     return told;
   },
 
+  // The same where nothing comes after the first bytes, and where it was ended before.
+  silent: async () => {
+    const head = (await (await fetch("/data/digits.sdx")).arrayBuffer()).slice(0, 40);
+    const stream = () => new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(head)) });
+    const told = [];
+    for (const source of [() => new Response(stream()), stream, () => [stream()]]) {
+      for (const signal of [AbortSignal.timeout(50), AbortSignal.abort()]) {
+        told.push(await load(source(), { signal }).then(() => "no error", (error) => error.name));
+      }
+    }
+    return told;
+  },
+
   // What a run asks of the GPU: counts after the second and the third.
   counts: async () => {
     limits.submission = Infinity; // however busy the machine is

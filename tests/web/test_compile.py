@@ -27,6 +27,12 @@ pytestmark = pytest.mark.slow
 POLICY = "script-src 'self' 'wasm-unsafe-eval'"
 PAGE = "/web/visit.html"
 WITHOUT = "Object.defineProperty(globalThis, 'caches', { value: undefined })"
+REFUSED = """for (const each of ["open", "keys"]) {
+  CacheStorage.prototype[each] = () => Promise.reject(new DOMException("", "SecurityError"));
+}"""
+FULL = """for (const each of ["put", "match"]) {
+  Cache.prototype[each] = () => Promise.reject(new DOMException("", "QuotaExceededError"));
+}"""
 WORKER = """(given) => new Promise((resolve) => {
   const worker = new Worker("/web/visit.mjs", { type: "module" });
   worker.onmessage = ({ data }) => resolve(data);
@@ -158,11 +164,12 @@ def test_a_second_visit_loads_no_python(chromium: Chromium) -> None:
         check(page.evaluate("(given) => visit(given)", given), model, feeds)
 
 
-def test_a_file_where_nothing_is_kept(chromium: Chromium) -> None:
+@pytest.mark.parametrize("storage", [WITHOUT, REFUSED, FULL], ids=["none", "refused", "full"])
+def test_a_file_where_nothing_is_kept(chromium: Chromium, storage: str) -> None:
     model, feeds = relu()
     chromium.site.data["relu.onnx"] = model
     with chromium.visitor() as visitor:
-        visitor.add_init_script(WITHOUT)
+        visitor.add_init_script(storage)
         answer = visit(visitor.new_page(), "/data/relu.onnx", feeds, file="relu.onnx", options={"shapes": {"x": [3]}})
         check(answer, model, feeds)
         assert set(answer["stages"]) == {"model", "pyodide", "compile", "weights"}

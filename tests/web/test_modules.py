@@ -139,29 +139,34 @@ def test_long_work_is_split() -> None:
 RESUME = """
 const { resuming } = await load("downloads.js");
 const whole = Uint8Array.from({ length: 1000 }, (_, k) => k % 251);
-const sent = (start, stop, etag, status) => {
+const wait = globalThis.setTimeout;
+globalThis.setTimeout = (act, time, ...more) => wait(act, time / 1000, ...more);
+const silence = new Promise(() => {});
+const sent = (start, stop, etag, status, ends) => {
   let at = start;
   const body = new ReadableStream({
     pull(controller) {
       const end = Math.min(at + 64, stop);
       if (at < end) controller.enqueue(whole.slice(at, (at = end)));
-      else if (stop < whole.length) controller.error(new TypeError("cut"));
-      else controller.close();
+      else if (stop === whole.length) controller.close();
+      else if (ends) controller.error(new TypeError("cut"));
+      else return silence;
     },
   });
   const response = new Response(body, { status, headers: etag ? { etag } : {} });
   return Object.defineProperty(response, "url", { value: "https://here/model.sdx" });
 };
 const told = [];
-for (const { mark, stop, answers } of given) {
+for (const { mark, stop, answers, ends = true } of given) {
   const asked = [];
   globalThis.fetch = async (_, { headers }) => {
     const [stop, etag, status] = answers.shift();
     asked.push(headers.get("Range"));
+    if (!stop && !ends) return silence;
     if (!stop) throw new TypeError("there is no network");
-    return sent(status === 206 ? Number(headers.get("Range").match(/\\d+/)[0]) : 0, stop, etag, status);
+    return sent(status === 206 ? Number(headers.get("Range").match(/\\d+/)[0]) : 0, stop, etag, status, ends);
   };
-  const reader = resuming(sent(0, stop, mark, 200), whole.length, { headers: { "X-Mine": "1" } });
+  const reader = resuming(sent(0, stop, mark, 200, ends), whole.length, { headers: { "X-Mine": "1" } });
   const found = [];
   try {
     for (let piece; !(piece = await reader.read()).done; ) found.push(...piece.value);
@@ -175,6 +180,7 @@ return told;
 
 
 def test_a_download_goes_on_with_the_same_file_alone() -> None:
+    """Where its connection broke, or fell silent."""
     cases = [
         {"mark": '"a"', "stop": 1000, "answers": []},
         {"mark": '"a"', "stop": 300, "answers": [[500, '"a"', 206], [0], [1000, '"a"', 206]]},
@@ -182,6 +188,8 @@ def test_a_download_goes_on_with_the_same_file_alone() -> None:
         {"mark": '"a"', "stop": 300, "answers": [[1000, '"a"', 200]]},
         {"mark": 'W/"a"', "stop": 300, "answers": []},
         {"mark": "", "stop": 300, "answers": []},
+        {"mark": '"a"', "stop": 300, "answers": [[500, '"a"', 206], [0], [1000, '"a"', 206]], "ends": False},
+        {"mark": "", "stop": 300, "answers": [], "ends": False},
     ]
     assert run(RESUME, cases) == [
         [True, []],
@@ -190,6 +198,8 @@ def test_a_download_goes_on_with_the_same_file_alone() -> None:
         ["cut", ["bytes=300-"]],
         ["cut", []],
         ["cut", []],
+        [True, ["bytes=300-", "bytes=500-", "bytes=500-"]],
+        ["nothing came for 30 s", []],
     ]
 
 

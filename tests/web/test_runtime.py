@@ -100,6 +100,7 @@ def test_bundles_lie_in_several_files(chromium: Chromium, digits: bytes, large: 
 
 def test_loading_ends_when_it_is_told_to(chromium: Chromium, digits: bytes) -> None:
     assert ask(chromium, digits, "ended") == 3 * ["AbortError"]
+    assert ask(chromium, digits, "silent", limit=60) == 3 * ["TimeoutError", "AbortError"]
 
 
 def test_a_run_is_one_submission_and_one_reading(chromium: Chromium, digits: bytes) -> None:

@@ -69,10 +69,13 @@ export class Stream {
   async next(most) {
     while (!this.left.length) {
       const { value, done } = await this.reader.read().catch(this.lost);
+      if (value) {
+        this.left = value;
+        this.loaded += value.length;
+        this.progress?.({ stage: "weights", loaded: this.loaded, total: this.total });
+      }
+      this.signal?.throwIfAborted();
       if (done) return null;
-      this.left = value;
-      this.loaded += value.length;
-      this.onprogress?.(this.loaded, this.total);
     }
     const piece = this.left.subarray(0, most);
     this.left = this.left.subarray(piece.length);
@@ -96,7 +99,19 @@ export class Stream {
     return (await this.read(count, (piece, at) => bytes.set(piece, at))) ? bytes : null;
   }
 
+  /** Tell of progress, and end when a signal says so, whatever the reader waits for. */
+  heed({ progress, signal }) {
+    Object.assign(this, { progress, signal });
+    signal?.throwIfAborted();
+    signal?.addEventListener("abort", this);
+  }
+
+  handleEvent() {
+    this.close();
+  }
+
   close() {
+    this.signal?.removeEventListener("abort", this);
     this.reader.cancel?.().catch(() => {});
   }
 }
@@ -149,8 +164,7 @@ export class Bundle {
     const name = options.name ?? (isAddress ? String(source) : source?.url || source?.name || "the bundle");
     const stream = await Stream.of(source, options).catch(lost(name));
     stream.lost = lost(name);
-    const { signal, progress } = options;
-    stream.onprogress = (loaded, total) => (progress?.({ stage: "weights", loaded, total }), signal?.throwIfAborted());
+    stream.heed(options);
     const head = await stream.bytes(HEAD);
     if (!head || head.subarray(0, 8).join() !== MAGIC) {
       const isHtml = head?.[0] === 60;

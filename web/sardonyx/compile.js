@@ -11,6 +11,7 @@
 import { Compiler } from "./python.js";
 import { Tensor, load } from "./runtime.js";
 import { Store } from "./store.js";
+import { digestOf } from "./digest.js";
 import { lost } from "./bundle.js";
 
 export { Tensor };
@@ -187,11 +188,6 @@ async function collected(stream, length, tell, lost) {
     tell("model", loaded, length);
   }
   return loaded === bytes.length ? bytes.buffer : bytes.buffer.slice(0, loaded);
-}
-
-async function digestOf(bytes) {
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 const nameOf = (source) => (typeof source === "string" || source instanceof URL ? String(source) : source.name || "the model");

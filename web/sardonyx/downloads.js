@@ -1,7 +1,15 @@
-/** Downloads of large bundles: they go on where a connection broke, and a bundle may lie in several files. */
+/** Downloads of large bundles: they go on where a connection broke or fell silent, and a bundle may lie in several files. */
 
 const TRIES = 5; // without a byte between
 const REST = 250; // milliseconds before the second; twice as many before each of the others
+const SILENCE = 30_000; // milliseconds without a byte, after which a connection counts as broken
+
+/** What is asked of the network, or a failure. */
+function heard(asked) {
+  let timer;
+  const late = new Promise((_, reject) => (timer = setTimeout(reject, SILENCE, new TypeError("nothing came for 30 s"))));
+  return Promise.race([asked, late]).finally(() => clearTimeout(timer));
+}
 
 /**
  * A reader of a response of `total` bytes that asks for the rest after a cut, if the server told by an ETag, or a date,
@@ -21,7 +29,7 @@ export function resuming(response, total, options) {
       const headers = new Headers(options.headers);
       headers.set("Range", `bytes=${at}-`);
       if (isOwn) headers.set("If-Range", mark);
-      const rest = await fetch(response.url, { ...options, headers, integrity: "" }).catch(() => null);
+      const rest = await heard(fetch(response.url, { ...options, headers, integrity: "" })).catch(() => null);
       if (!rest || rest.status >= 500) continue;
       if (rest.status === 206 && markOf(rest) === mark) return void ((reader = rest.body.getReader()), tries++);
       rest.body?.cancel().catch(() => {});
@@ -33,13 +41,14 @@ export function resuming(response, total, options) {
   return {
     async read() {
       for (;;) {
-        const piece = await reader.read().catch((error) => ({ error }));
+        const piece = await heard(reader.read()).catch((error) => ({ error }));
         if (piece.value) {
           at += piece.value.length;
           tries = 0;
+          return piece;
         }
-        if (piece.value) return piece;
         if (at >= total) return { done: true };
+        reader.cancel().catch(() => {});
         await resumed(piece.error ?? new TypeError(`${response.url} ended after ${at} of ${total} bytes`));
       }
     },

@@ -11,8 +11,11 @@ export class Compiler {
   }
 
   start() {
-    if (!globalThis.Worker) throw new Error("there are no workers here to compile in; compile in a page, or load a bundle");
-    this.python = pythonOf(this.told);
+    try {
+      this.python = pythonOf(this.told);
+    } catch ({ message }) {
+      throw new Error(`there are no workers here to compile in (${message}); use a page that may have some, or a bundle`);
+    }
     this.python.enter(this);
   }
 

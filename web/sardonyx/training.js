@@ -204,7 +204,7 @@ async function opened(file, bundle, target, threads, worker, gpu) {
 /** All bytes of what `load` takes. */
 async function whole(source, { signal, progress, ...options }) {
   const stream = await Stream.of(source, { signal, downloads: () => import("./downloads.js"), ...options });
-  stream.onprogress = (loaded, total) => (progress?.({ stage: "weights", loaded, total }), signal?.throwIfAborted());
+  stream.heed({ progress, signal });
   const pieces = [];
   for (let piece; (piece = await stream.next(Infinity)); ) pieces.push(piece);
   return new Blob(pieces);

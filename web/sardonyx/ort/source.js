@@ -6,6 +6,7 @@
  */
 
 import { env } from "onnxruntime-common";
+import { digestOf } from "../digest.js";
 import { lost } from "../bundle.js";
 
 const ALONE = /^(blob|data):/i; // addresses with nothing beside them
@@ -36,6 +37,7 @@ const isBundle = (bytes) => MAGIC.every((byte, k) => bytes[k] === byte);
 /** What the page was told of a model, whose bytes are fetched only if that matters. */
 async function listed(bytes, name, options) {
   const { bundles, compile } = env.sardonyx;
+  if (bundles && !crypto.subtle) throw new Error("env.sardonyx.bundles needs crypto.subtle: serve the page by HTTPS, or from localhost");
   const model = bytes ?? ((bundles || compile === "page") && new Uint8Array(await (await fetched(name, options)).arrayBuffer()));
   const address = bundles && (await indexed(bundles, await digestOf(model)));
   if (address) return fetched(address, options);
@@ -96,10 +98,4 @@ async function headOf(stream, count) {
   }
   reader.cancel().catch(() => {});
   return head;
-}
-
-async function digestOf(bytes) {
-  if (!crypto.subtle) throw new Error("env.sardonyx.bundles needs crypto.subtle: serve the page by HTTPS, or from localhost");
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
