@@ -1,4 +1,5 @@
-"""One row times BLAS's panels: against float64, whatever the units, and whoever has more rows in between."""
+"""One row times BLAS's panels, and other light products: against float64, whatever the units, and whoever has more rows
+in between."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from onnx import numpy_helper
 
 import sardonyx
 from sardonyx.common.trial import Trial
-from sardonyx_wasm.abi import row_of
+from sardonyx_wasm.abi import own_of
 from sardonyx_wasm.device import blas, products, steps
 from tests.engine.providers import WASM
 from tests.support import require
@@ -61,10 +62,28 @@ def test_what_is_no_number_stays_where_it_is() -> None:
 
 
 def test_products_that_have_more_rows_have_none_alone() -> None:
-    assert row_of(routine("matmul_panels", [(2, 64), (1, 64, 64), (2, 64)], nr=64)) is None
-    assert row_of(routine("matmul_panels", [(1, 64), (5, 64, 13), (1, 65)], nr=13)) is None
-    assert row_of(routine("conv_panels", [(1, 64), (1, 64, 64), (1, 64)], nr=64)) is None
-    assert row_of(routine("matmul_panels", [(1, 64), (1, 64, 64), (1, 64)], nr=64)) is not None
+    assert own_of(routine("matmul_panels", [(2, 64), (1, 64, 64), (2, 64)], nr=64)) is None
+    assert own_of(routine("matmul_panels", [(1, 64), (5, 64, 13), (1, 65)], nr=13)) is None
+    assert own_of(routine("conv_panels", [(1, 64), (1, 64, 64), (1, 64)], nr=64)) is None
+    assert own_of(routine("matmul_panels", [(1, 64), (1, 64, 64), (1, 64)], nr=64)) is not None
+
+
+def test_light_products_are_the_modules_whatever_the_plan_was_made_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """<ir_version: 8, opset_import: ["": 18]>
+    g (float[B, N, 64] x, float[B, 64, K] w) => (float[B, N, K] y) { p = MatMul (x, w)  y = Tanh (p) }"""
+    options = sardonyx.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = sardonyx.InferenceSession(onnx.parser.parse_model(text).SerializeToString(), options, [WASM])
+    calls: list[int] = []
+    multiply = products.multiply
+    monkeypatch.setattr(steps, "multiply", lambda *sides: (calls.append(1), multiply(*sides)))
+    for batch, rows, columns in ((2, 100, 300), (3, 3, 42), (0, 100, 300), (1, 1, 1), (2, 100, 300), (1, 7, 90)):
+        rng = np.random.default_rng(rows)
+        x, w = (rng.standard_normal(shape, np.float32) for shape in ((batch, rows, 64), (batch, 64, columns)))
+        calls.clear()
+        (found,) = session.run(None, {"x": x, "w": w})
+        np.testing.assert_allclose(found, np.tanh(x.astype(float) @ w), rtol=0, atol=1e-5)
+        assert bool(calls) == (batch * rows * columns * 64 >= blas.FEWEST)
 
 
 @pytest.mark.skipif(not blas.in_blocks(), reason="OpenBLAS gets no panels without AVX-512")

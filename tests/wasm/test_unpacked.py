@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 from sardonyx import InferenceSession
 from sardonyx_wasm.abi import HOSTED
 from sardonyx_wasm.device import blas
+from sardonyx_wasm.device.unpacked import Unpacked
 from tests.support import require
 
 require("wasm")
@@ -72,6 +73,17 @@ def test_sizes(depth: int, columns: int) -> None:
     for rows in (37, 5, 1, 4, 130):
         product.check(rows)
         assert product.is_hosted
+
+
+def test_few_rows_are_the_modules_where_others_were_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt has many rows, and each token after it one: the plan is the same, and the host is not asked."""
+    product, asked, call = Product(192, 400), set[int](), Unpacked.__call__
+    monkeypatch.setattr(
+        Unpacked, "__call__", lambda self, *part: (asked.add(self.work // 192 // 400), call(self, *part))[1]
+    )
+    for rows in (37, 1, 4, 5, 2):
+        product.check(rows)
+    assert asked == {37, 5}
 
 
 def test_few_rows_are_none_of_its_business() -> None:

@@ -41,16 +41,26 @@ CONVOLUTIONS = {
 """What the module does before and after the product of a convolution, where the host does that."""
 
 
-def row_of(product: Routine) -> Routine | None:
-    """What the module does instead of a product of the host if there is one row only: BLAS takes several times as long
-    for that. None where there are always more, or panels are no whole vectors.
+def own_of(product: Routine) -> Routine | None:
+    """What the module does instead of a product of the host, where sizes make it so light that to ask takes longer, or
+    where there is one row, for which BLAS takes longer. None where it never is, or panels are no whole vectors.
     """
-    if product.primitive != "matmul_panels" or product.attributes["nr"] * by_name(product.reads[0]).itemsize % 16:
-        return None
+    if HOSTED in product.attributes:
+        return product
+    if product.primitive == "matmul":
+        sizes = (*product.inputs[0], *product.inputs[1])
+        return product if any(isinstance(size, str) for size in sizes) else None
     rows = product.outputs[0][:-1]
-    if any(isinstance(size, int) and size > 1 for size in rows) or 3 + product.params > PARAMS:
+    if product.primitive != "matmul_panels" or any(isinstance(size, int) and size > 1 for size in rows):
+        return None
+    if product.attributes["nr"] * by_name(product.reads[0]).itemsize % 16:
         return None
     return replace(product, primitive="matmul_row")
+
+
+def room_of(product: Routine) -> int:
+    """How many operands a product of the host, or what the module does instead, has at most."""
+    return max(PARAMS, len(product.reads) + len(product.writes) + product.params)
 
 
 HOSTED = "panel"
@@ -63,7 +73,7 @@ WEIGHED, WEIGHED_ROW = 64, 64
 PANELS = 1 << 18
 """Bytes of such panels at a time, if one is not more."""
 FEW = 4
-"""With so many rows at most, `matmul_nbits` makes integers of them, and the module does all of it."""
+"""With so many rows at most, `matmul_nbits` makes integers of them."""
 
 COUNTER, NUMBER, GOING, CONDITION, SLICES_END, MOVES_END, COPIES = 0, 8, 12, 16, 20, 24, 28
 """Where in the record of a loop are the number of the turn (int64), the addresses of what a turn is told and tells (or

@@ -53,14 +53,13 @@ class Generator(Unit):
         return programs.write(self, source if isinstance(source, Program) else loops.program(source))
 
     def parts(self, number: int, routine: Routine) -> None:
-        """What a routine whose products are the host's does besides, `<part>_<number>`; and all of it, `alone`."""
+        """What a routine whose products are the host's does besides, `<part>_<number>`."""
         if HOSTED not in routine.attributes:
             return
         name = PARTS_OF[routine.primitive]
         part = replace(routine, primitive=name)
         if name == "widen_nbits":
             part = replace(part, reads=routine.reads[1:4], inputs=routine.inputs[1:], writes=(), outputs=())
-        for exported, source in ((name, part), ("alone", routine)):
-            code = self._write(source)
-            with self.module.function(f"{exported}_{number}", code.function.signature, export=True) as f:
-                f.call(code.function, *f.params)
+        code = self._write(part)
+        with self.module.function(f"{name}_{number}", code.function.signature, export=True) as f:
+            f.call(code.function, *f.params)

@@ -28,7 +28,7 @@ from sardonyx.common.trial import Trial
 from sardonyx.errors import Fail
 from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, LoopBody, SegmentLaunch, Turn
 
-from ..abi import BROKEN, COPIES, COPY, HOSTED, PARTS_OF, SCRATCH, STOPPED, TAKEN
+from ..abi import BROKEN, COPIES, COPY, HOSTED, PARTS_OF, SCRATCH, STOPPED, TAKEN, room_of
 from ..hosts import Host, LoadedModule
 from . import blas
 from .allocation import Allocation
@@ -204,12 +204,13 @@ class WasmExecutable(Executable):
     def _step(self, base: int, number: int, addresses: Sequence[int], count: int, place: Place) -> Step:
         """A launch that is left to BLAS, with so many parameters."""
         device, code = self._device, self._codes[number]
-        numbers = Numbers(base, len(self._numbers), len(self._numbers) + 1 + 3 * self._order[number])
+        own = len(self._numbers)
+        numbers = Numbers(base, own, own + 1 + 3 * self._order[number], room_of(code))
         if HOSTED in code.attributes:
             maker = _attended if code.primitive == "attend" else _unpacked
-            parts = [self._module.function(f"{name}_{number}") for name in (PARTS_OF[code.primitive], "alone")]
-            make = lambda params: maker(code, addresses, params, device.array, *parts)  # noqa: E731
-            return Shared(numbers, device.crew.size, make, place)
+            part = self._module.function(f"{PARTS_OF[code.primitive]}_{number}")
+            make = lambda params: maker(code, addresses, params, device.array, part)  # noqa: E731
+            return Shared(numbers, device.crew.size, make, addresses, place)
         array = partial(device.array, dtype=np.dtype(code.reads[0]))
         return Hosted(device.host, numbers, device.crew.size, self._products[number], array, addresses, count)
 

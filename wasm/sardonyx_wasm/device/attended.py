@@ -34,7 +34,6 @@ class Attended:
         params: Sequence[int],
         array: ArrayAt,
         weigh: Callable[..., Any],
-        alone: Callable[..., Any],
     ) -> None:
         def known(size: Any) -> int:
             named = size["size"] if isinstance(size, dict) else size
@@ -51,31 +50,32 @@ class Attended:
         self._place = None if causal is None else known(causal)
         self._most: int = code.attributes[HOSTED]
         self._addresses, self._params, self._array = addresses, params, array
-        self._weigh, self._alone = weigh, alone
+        self._weigh = weigh
         self._bound: dict[tuple[int, int, int], list[Steps]] = {}
         self.work = batch * heads * length * self._keys * (self._depth + self._width)
+        self._together = self._at_once()
+        self.is_light = min(self._shared * length, self._keys, self._together) < _FEWEST
 
     def __call__(self, scratch: int, number: int, count: int) -> None:
         """Do a part of so many, in scratch memory at an address."""
-        rows = self._shared * self._length
-        row = max(1, _row(self._keys))
-        together = min(self._most, max(_MANY, _CACHED // row), (SCRATCH - WEIGHED) // row)
-        if blas.in_blocks():
-            in_place = blas.SMALL // max(1, self._keys * max(self._depth, self._width))
-            together = min(together, max(_FEWEST, in_place))
-        if min(rows, self._keys, together) < _FEWEST:
-            share = part(range(self._matrices * rows), number, count)
-            self._alone(share.start, share.stop, scratch, *self._addresses, *self._params)
-            return
         bound = self._bound.get((scratch, number, count))
         if bound is None:
-            bands = self._bands(together)
+            bands = self._bands(self._together)
             share = part(range(len(bands)), number, count)
             bound = self._bound[scratch, number, count] = [*self._steps(bands[share.start : share.stop], scratch)]
         with np.errstate(all="ignore"):  # of this thread; scores of padding are any numbers
             for steps in bound:
                 for step in steps:
                     step()
+
+    def _at_once(self) -> int:
+        """The queries whose scores are made at a time."""
+        row = max(1, _row(self._keys))
+        together = min(self._most, max(_MANY, _CACHED // row), (SCRATCH - WEIGHED) // row)
+        if not blas.in_blocks():
+            return together
+        in_place = blas.SMALL // max(1, self._keys * max(self._depth, self._width))
+        return min(together, max(_FEWEST, in_place))
 
     def _bands(self, together: int) -> list[Band]:
         """Queries whose scores are made at a time: some of one matrix, or all of some matrices."""

@@ -12,7 +12,8 @@ import numpy as np
 from sardonyx.code.kernel import Routine
 from sardonyx.common.cached import cached_property
 
-from ..abi import row_of
+from ..abi import own_of
+from . import blas
 from .blas import MOST_PLACES, Product, product, right_sides, side_by_side
 from .operands import ArrayAt, Right
 
@@ -84,8 +85,7 @@ class Products:
     def __init__(self, code: Routine) -> None:
         self._code = code
         self.primitive = code.primitive
-        self.has_row = row_of(code) is not None
-        """Whether the module does it where there is one row."""
+        self._has_own, self._is_stored = own_of(code) is not None, code.primitive == "matmul_panels"
         self._forms: Forms = {}
         self._model: Product | None = None
         self.has_constant = not any(isinstance(size, str) for size in (*code.inputs[1], code.outputs[0][-1]))
@@ -95,6 +95,10 @@ class Products:
         self._more = [int(size[1:]) for size in rows if isinstance(size, str)]
         self.made: dict[tuple[int, ...], Whole] = {}
         """Those that there are, by parameters."""
+
+    def is_light(self, whole: Whole) -> bool:
+        """Whether the module does it."""
+        return self._has_own and (whole.rows == 1 if self._is_stored else whole.work < blas.FEWEST)
 
     def of(self, params: tuple[int, ...]) -> Whole:
         """The product for other parameters."""

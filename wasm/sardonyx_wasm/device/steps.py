@@ -19,8 +19,8 @@ from .operands import ArrayAt, Rights
 from .products import MOST_SIZES, Products, Whole, multiply
 from .shares import ranges
 
-ROW = 1 << 18
-"""Multiplications of a single row from which on it may be worth waking other threads."""
+SHARED = 1 << 18
+"""Multiplications of the module's from which on it may be worth waking other threads."""
 
 
 def _nothing(*_: int) -> None:
@@ -34,11 +34,19 @@ class Numbers:
     base: int
     nothing: int
     before: int
+    room: int = PARAMS
+    """How many operands there are at most."""
 
     def words(self, parts: int, *operands: int) -> list[int]:
         """The launch of so many parts."""
-        operands = (self.base, parts, *operands, *[0] * (PARAMS - 2 - len(operands)))
-        return [self.before + 1, len(operands), *operands]
+        return self._padded(self.before + 1, self.base, parts, *operands)
+
+    def own(self, *operands: int) -> list[int]:
+        """The launch of what the module does instead."""
+        return self._padded(self.before, *operands)
+
+    def _padded(self, number: int, *operands: int) -> list[int]:
+        return [number, self.room, *operands, *[0] * (self.room - len(operands))]
 
 
 @record(slots=True)
@@ -68,10 +76,11 @@ class Step(ABC):
     """The launch of a code that is left to BLAS, with its operands at some addresses."""
 
     launches = 1
-    size = LAUNCH + PARAMS
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Numbers, threads: int) -> None:
+        self._numbers, self._threads = numbers, threads
         self._bounds: dict[tuple[int, ...], Bound] = {}
+        self.size = LAUNCH + numbers.room
 
     @abstractmethod
     def bound(self, params: tuple[int, ...]) -> Bound:
@@ -81,6 +90,10 @@ class Step(ABC):
     def place(self, bound: Bound, place: int) -> None:
         """Have a product that needs it work in memory at an address."""
         raise AssertionError("this product needs no memory of its own")
+
+    def _own(self, work: int, addresses: Sequence[int], params: Sequence[int]) -> Bound:
+        """Leave a light product to the module."""
+        return Bound(_nothing, self._numbers.own(*addresses, *params), work, self._threads > 1 and work >= SHARED)
 
     def _keep(self, params: tuple[int, ...], bound: Bound) -> Bound:
         """Remember a product that takes long to bind."""
@@ -103,8 +116,8 @@ class Hosted(Step):
         addresses: Sequence[int],
         count: int,
     ) -> None:
-        super().__init__()
-        self._host, self._numbers, self._threads = host, numbers, threads
+        super().__init__(numbers, threads)
+        self._host = host
         self._products, self._made = products, products.made
         self._array = array
         self._addresses = addresses
@@ -121,8 +134,8 @@ class Hosted(Step):
 
     def bound(self, params: tuple[int, ...]) -> Bound:
         whole = self._made.get(params) or self._products.of(params)
-        if self._products.has_row and whole.rows == 1:
-            return self._bounds.get(params) or self._keep(params, self._row(whole, params))
+        if self._products.is_light(whole):
+            return self._bounds.get(params) or self._keep(params, self._own(whole.work, self._addresses, params))
         is_small = whole.work < self._least
         if whole.form < 0 and is_small:
             whole.lay_out()
@@ -133,12 +146,6 @@ class Hosted(Step):
         results = whole.results.get(y) or whole.result_sides(self._array, y)
         rights = self._rights.get(whole.form) or self._right_sides(whole, w)
         return Bound(lambda *_: multiply(lefts, rights, results), self._alone, whole.work)
-
-    def _row(self, whole: Whole, params: tuple[int, ...]) -> Bound:
-        """Leave a single row to the module."""
-        operands = *self._addresses, *params
-        words = [self._numbers.before, PARAMS, *operands, *[0] * (PARAMS - len(operands))]
-        return Bound(_nothing, words, whole.work, self._threads > 1 and whole.work >= ROW)
 
     def _right_sides(self, whole: Whole, address: int) -> list[np.ndarray]:
         if self._products.has_constant:
@@ -184,6 +191,8 @@ class Part(Protocol):
     """A product of which each thread does some parts, in scratch memory at an address."""
 
     work: int
+    is_light: bool
+    """Whether the module does it all."""
 
     def __call__(self, scratch: int, number: int, count: int) -> None: ...
 
@@ -200,10 +209,16 @@ class Place:
 class Shared(Step):
     """A product that the module and NumPy do together, in scratch memory of each thread."""
 
-    def __init__(self, numbers: Numbers, threads: int, make: Callable[[Sequence[int]], Part], scratch: Place) -> None:
-        super().__init__()
-        self._numbers, self._threads = numbers, threads
-        self._make = make
+    def __init__(
+        self,
+        numbers: Numbers,
+        threads: int,
+        make: Callable[[Sequence[int]], Part],
+        addresses: Sequence[int],
+        scratch: Place,
+    ) -> None:
+        super().__init__(numbers, threads)
+        self._make, self._addresses = make, addresses
         self._scratch = scratch
 
     def bound(self, params: tuple[int, ...]) -> Bound:
@@ -211,6 +226,8 @@ class Shared(Step):
 
     def _made(self, params: tuple[int, ...]) -> Bound:
         product, scratch = self._make(params), self._scratch
+        if product.is_light:
+            return self._own(product.work, self._addresses, params)
         is_large = self._threads > 1 and product.work >= blas.SHARED
         count = ranges(product.work, self._threads) if is_large else 1
         return Bound(

@@ -32,7 +32,6 @@ class Unpacked:
         params: Sequence[int],
         array: ArrayAt,
         widen: Callable[..., Any],
-        alone: Callable[..., Any],
     ) -> None:
         *outer, self._depth = code.inputs[0]
         rows = int(np.prod([params[int(size[1:])] if isinstance(size, str) else size for size in outer]))
@@ -40,18 +39,15 @@ class Unpacked:
         self._panels, _, self._nr = code.inputs[2]
         self._width: int = code.attributes[HOSTED]
         self._addresses, self._params, self._array = addresses, params, array
-        self._widen, self._alone = widen, alone
+        self._widen = widen
         self._bound: dict[tuple[int, int, int], list[Band]] = {}
         self.work = rows * self._depth * self._columns
+        self.is_light = rows <= FEW
 
     def __call__(self, scratch: int, number: int, count: int) -> None:
         """Do a part of so many, in scratch memory at an address."""
         panels = -(-self._columns // self._width)
         share = part(range(panels), number, count)
-        if self._rows <= FEW:
-            units = (min(share_end * self._width // self._nr, self._panels) for share_end in (share.start, share.stop))
-            self._alone(*units, scratch, *self._addresses, *self._params)
-            return
         bands = self._bound.get((scratch, number, count))
         if bands is None:
             bands = self._bound[scratch, number, count] = list(self._bands(share, scratch))

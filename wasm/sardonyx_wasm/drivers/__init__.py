@@ -18,7 +18,7 @@ from typing import Any
 from sardonyx.code.kernel import Routine
 
 from .. import programs
-from ..abi import COUNTERS, HEADER, LAUNCH, SCRATCH, STOP, row_of
+from ..abi import COUNTERS, HEADER, LAUNCH, SCRATCH, STOP, own_of
 from ..assembler import Expr, Function, Operand, i32
 from ..code import Code, Unit
 from ..routines.frame import divided_up, least
@@ -33,7 +33,7 @@ def write(unit: Unit, sources: Sequence[Any], products: Mapping[int, Routine], c
 
     If there are products that the host does, `walk` as well. They are numbered behind the sources: first what does
     nothing, then three numbers each: before, the product, and after. Before a product without stages stands what the
-    module does instead, if there is one row.
+    module does instead, if it is light.
     """
     launchers = [_launcher(unit, source, code_of(source)) for source in sources]
     if products:
@@ -71,8 +71,8 @@ def _product_launchers(
         _launcher(unit, sources[name], parts[name]) if name in parts else hosted.nothing(unit, _LAUNCH)
         for name in ("before", "after")
     )
-    if row := row_of(source):
-        before = _launcher(unit, row, code_of(row))
+    if own := own_of(source):
+        before = _launcher(unit, own, code_of(own))
     shared = synchronizers(unit) if "threads" in unit.features else None
     return before, hosted.launcher(unit, number, _LAUNCH, parts, shared), after
 
