@@ -59,7 +59,11 @@ def own_of(product: Routine) -> Routine | None:
 
 
 def room_of(product: Routine) -> int:
-    """How many operands a product of the host, or what the module does instead, has at most."""
+    """How many operands the launch of a product of the host has, or of what the module does instead; those of a product
+    with stages have its parameters behind them.
+    """
+    if own_of(product) is None:
+        return PARAMS
     return max(PARAMS, len(product.reads) + len(product.writes) + product.params)
 
 
