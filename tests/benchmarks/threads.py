@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from sardonyx.common.trial import ROW, ROWS
 from tests.benchmarks import fresh
 from tests.benchmarks.fresh import ONNXRUNTIME
 from tests.benchmarks.report import processor, publish, published, table
@@ -29,7 +30,7 @@ from tests.models import MODELS, SHORT, inputs, path
 from tests.support.cache import CACHE
 
 RESULTS = CACHE / "benchmarks" / "threads.json"
-WARM = 25
+WARM = ROW * ROWS
 """Runs that do not count: a session tries both ways in the first of them, see `sardonyx.common.trial`."""
 FEWEST = 5
 """Runs that count at least."""

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sardonyx import InferenceSession
 from sardonyx_wasm.abi import HOSTED
 from sardonyx_wasm.device import attended, blas
+from sardonyx_wasm.device.attended import Attended
 from sardonyx_wasm.legalization import attention
 from tests.support import require
 from tests.support.attention import NEVER, model, reference
@@ -67,6 +68,16 @@ def test_bands_of_queries(mask: str, in_place: bool, monkeypatch: pytest.MonkeyP
     for sizes in ((1, 400), (2, 17), (3, 64), (1, 385), (2, 15)):
         operator.check(*sizes)
         assert operator.is_hosted
+
+
+def test_few_queries_are_the_modules_where_others_were_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token after a prompt does not ask the host."""
+    operator, asked, call = Attention(), list[int](), Attended.__call__
+    monkeypatch.setattr(Attended, "__call__", lambda self, *part: (asked.append(self.work), call(self, *part))[1])
+    for length, is_asked in ((400, True), (3, False), (1, False), (400, True)):
+        asked.clear()
+        operator.check(1, length)
+        assert bool(asked) == is_asked
 
 
 def test_queries_behind_a_cache() -> None:

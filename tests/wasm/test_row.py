@@ -70,20 +70,22 @@ def test_products_that_have_more_rows_have_none_alone() -> None:
 
 def test_light_products_are_the_modules_whatever_the_plan_was_made_for(monkeypatch: pytest.MonkeyPatch) -> None:
     text = """<ir_version: 8, opset_import: ["": 18]>
-    g (float[B, N, 64] x, float[B, 64, K] w) => (float[B, N, K] y) { p = MatMul (x, w)  y = Tanh (p) }"""
+    g (float[B, N, D] x, float[B, D, K] w) => (float[B, N, K] y) { p = MatMul (x, w)  y = Tanh (p) }"""
     options = sardonyx.SessionOptions()
     options.intra_op_num_threads = 1
     session = sardonyx.InferenceSession(onnx.parser.parse_model(text).SerializeToString(), options, [WASM])
     calls: list[int] = []
     multiply = products.multiply
     monkeypatch.setattr(steps, "multiply", lambda *sides: (calls.append(1), multiply(*sides)))
-    for batch, rows, columns in ((2, 100, 300), (3, 3, 42), (0, 100, 300), (1, 1, 1), (2, 100, 300), (1, 7, 90)):
+    large = 2, 100, 64, 300
+    for sizes in (large, (3, 3, 64, 42), (0, 100, 64, 300), (2, 3, 0, 4), (1, 1, 1, 1), large, (1, 7, 64, 90)):
+        batch, rows, depth, columns = sizes
         rng = np.random.default_rng(rows)
-        x, w = (rng.standard_normal(shape, np.float32) for shape in ((batch, rows, 64), (batch, 64, columns)))
+        x, w = (rng.standard_normal(shape, np.float32) for shape in ((batch, rows, depth), (batch, depth, columns)))
         calls.clear()
         (found,) = session.run(None, {"x": x, "w": w})
         np.testing.assert_allclose(found, np.tanh(x.astype(float) @ w), rtol=0, atol=1e-5)
-        assert bool(calls) == (batch * rows * columns * 64 >= blas.FEWEST)
+        assert bool(calls) == (math.prod(sizes) >= blas.FEWEST)
 
 
 @pytest.mark.skipif(not blas.in_blocks(), reason="OpenBLAS gets no panels without AVX-512")

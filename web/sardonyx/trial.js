@@ -26,6 +26,7 @@ class Times {
   last = [Infinity, 0];
   best = 1;
   until = FIRST; // runs of the best way
+  way; // of the last run
   period = FIRST;
 
   took(way, time) {

@@ -19,8 +19,8 @@ from .operands import ArrayAt, Rights
 from .products import MOST_SIZES, Products, Whole, multiply
 from .shares import ranges
 
-SHARED = 1 << 18
-"""Multiplications of the module's from which on it may be worth waking other threads."""
+WAKING = 1 << 18
+"""Multiplications of the module's own from which on it may be worth waking other threads."""
 
 
 def _nothing(*_: int) -> None:
@@ -93,7 +93,7 @@ class Step(ABC):
 
     def _own(self, work: int, addresses: Sequence[int], params: Sequence[int]) -> Bound:
         """Leave a light product to the module."""
-        return Bound(_nothing, self._numbers.own(*addresses, *params), work, self._threads > 1 and work >= SHARED)
+        return Bound(_nothing, self._numbers.own(*addresses, *params), work, self._threads > 1 and work >= WAKING)
 
     def _keep(self, params: tuple[int, ...], bound: Bound) -> Bound:
         """Remember a product that takes long to bind."""
