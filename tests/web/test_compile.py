@@ -45,6 +45,18 @@ SERVICE_WORKER = """async (given) => {
   (installing ?? active).postMessage(given, [channel.port2]);
   return answer;
 }"""
+DAMAGE = """async (change) => {
+  for (const name of await caches.keys()) {
+    const cache = await caches.open(name);
+    for (const request of await cache.keys()) {
+      const kept = await cache.match(request);
+      const bytes = new Uint8Array(await kept.arrayBuffer());
+      if (change === "flip") bytes[bytes.length >> 1] ^= 1;
+      const held = change === "cut" ? bytes.slice(0, bytes.length >> 1) : bytes;
+      await cache.put(request, new Response(held, { headers: kept.headers }));
+    }
+  }
+}"""
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
@@ -162,6 +174,26 @@ def test_a_second_visit_loads_no_python(chromium: Chromium) -> None:
         visitor.set_offline(True)
         given = {"source": "/data/new.onnx", "options": sizes(feeds), "feeds": told(feeds)}
         check(page.evaluate("(given) => visit(given)", given), model, feeds)
+
+
+@pytest.mark.parametrize("change", ["flip", "cut"])
+def test_what_was_kept_and_is_damaged_is_compiled_again(chromium: Chromium, change: str) -> None:
+    model, feeds = digits()
+    chromium.site.data["digits.onnx"] = model
+    with chromium.visitor() as visitor:
+        page = visitor.new_page()
+        check(visit(page, "/data/digits.onnx", feeds), model, feeds)
+        page.evaluate(DAMAGE, change)
+        answer = visit(page, "/data/digits.onnx", feeds)
+        check(answer, model, feeds)
+        assert answer["stages"]["compile"] == [1, 1]
+        answer = visit(page, "/data/digits.onnx", feeds)
+        check(answer, model, feeds)
+        assert set(answer["stages"]) == {"weights"}
+        page.evaluate(DAMAGE, change)
+        page.route("**/pyodide/**", lambda route: route.abort())
+        told = visit(page, "/data/digits.onnx", feeds)["error"]  # of what was kept, since no other can be made
+        assert "is damaged" in told or "is cut off" in told
 
 
 @pytest.mark.parametrize("storage", [WITHOUT, REFUSED, FULL], ids=["none", "refused", "full"])

@@ -32,12 +32,25 @@ const HERE = import.meta.url; // as in store.js
  */
 export async function compile(source, options = {}) {
   const { target = "wasm", threads, worker, signal, progress } = options;
-  const bundle = await bundleOf(source, options);
-  return load(bundle, { target, threads, worker, signal, progress, name: nameOf(source) });
+  return loaded(source, options, (bundle) => load(bundle, { target, threads, worker, signal, progress, name: nameOf(source) }));
 }
 
-/** The bundle that `compile` would run, as something that `load` takes. */
-export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {}, training, externalData, pyodide, signal, progress } = {}) {
+/** What `make` makes of the bundle that `compile` would run; one that was kept, and is damaged since, is compiled again. */
+export async function loaded(source, options, make) {
+  const bundle = await bundleOf(source, options);
+  try {
+    return await make(bundle);
+  } catch (error) {
+    if (!(bundle instanceof Response) || options.signal?.aborted) throw error;
+    const anew = await bundleOf(source, options, false).catch(() => {
+      throw error;
+    });
+    return make(anew);
+  }
+}
+
+/** The bundle that `compile` would run, as something that `load` takes: a Response if it was kept. */
+export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {}, training, externalData, pyodide, signal, progress } = {}, mayBeKept = true) {
   const tell = (stage, loaded, total) => progress?.({ stage, loaded, total });
   const engine = await engineOf();
   const [targets, adapter] = await usable([target].flat());
@@ -47,14 +60,15 @@ export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {
   const told = { shapes, sizes, ...(training && { training }) };
   const key = [targets, told, adapter, ...marks];
   const isRemote = typeof source === "string" || source instanceof URL;
-  const origin = isRemote ? await Origin.find(store, source, key) : null;
+  const kept = async (...names) => (mayBeKept ? store.get(...names, ...key) : undefined);
+  const origin = isRemote ? await Origin.find(source, kept) : null;
   const compiler = new Compiler(pyodide ? toldOf(pyodide, engine) : engine, tell, signal);
   try {
     if (origin && !origin.isKnown) compiler.start(); // while the model is on its way
     const model = await (isRemote ? origin.fetch(tell, signal) : bytesOf(source, tell));
     if (model === null) return origin.bundle;
     const digest = store.isThere ? await digestOf(model) : "";
-    let bundle = digest && (await store.get(digest, ...key));
+    let bundle = digest && (await kept(digest));
     if (!bundle) {
       bundle = await compiler.compile(model, targets, told, files);
       await store.put(bundle, digest, ...key);
@@ -68,10 +82,10 @@ export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {
 
 /** A model's address, and what an earlier visit knows of it. */
 class Origin {
-  static async find(store, source, key) {
+  static async find(source, kept) {
     const address = new URL(source, globalThis.document?.baseURI ?? location.href).href;
-    const state = await (await store.get(address, ...key))?.json();
-    return new Origin(address, state, state && (await store.get(state.digest, ...key)));
+    const state = await (await kept(address))?.json().catch(() => undefined);
+    return new Origin(address, state, state && (await kept(state.digest)));
   }
 
   constructor(address, state, bundle) {

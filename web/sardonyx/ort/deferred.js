@@ -3,7 +3,7 @@
  * made before there is one: then it is made when the run begins, once for each number of axes, or for just these sizes.
  */
 
-import { bundleOf } from "../compile.js";
+import { loaded } from "../compile.js";
 import { REMEDY } from "../session.js";
 import { all, port, text } from "./protobuf.js";
 
@@ -12,17 +12,17 @@ const FEW = 64; // elements of a vector that may tell sizes
 const MOST = 16; // sessions at a time
 const TYPICAL = "say typical ones"; // where sizes that were made up made no sense
 
-/** A bundle for the bytes of a model, or a session. `options` are the compiler's; its `load` makes sessions of bundles. */
+/** A session for the bytes of a model. `options` are the compiler's; its `load` makes sessions of bundles. */
 export async function sourceOf(model, { load, ...options }) {
   const [graph = []] = all(model, 7);
   const held = all(graph, INITIALIZER).map((tensor) => text(all(tensor, 8)[0] ?? []));
   const inputs = all(graph, INPUT).map(port).filter(({ name }) => !held.includes(name));
   const isOpen = inputs.some(({ dims }) => !dims?.every(Number)) && inputs.every(({ type }) => type);
-  if (!isOpen) return bundleOf(model, options);
+  if (!isOpen) return loaded(model, options, load);
   const given = [model.slice(), load, options, inputs, all(graph, OUTPUT).map(port)];
   if (inputs.some(({ dims }) => !dims)) return new Deferred(null, ...given);
   try {
-    return new Deferred(await load(await bundleOf(model, options)), ...given);
+    return new Deferred(await loaded(model, options, load), ...given);
   } catch (error) {
     if (error.message.includes(TYPICAL)) return new Deferred(null, ...given);
     throw error;
@@ -82,7 +82,7 @@ class Deferred {
       return isOpen ? dims.map((size) => `?${size}`) : [...dims];
     };
     const shapes = Object.fromEntries(fed.map(([name, tensor]) => [name, told(tensor)]));
-    return this.load(await bundleOf(this.model, { ...this.options, shapes }));
+    return loaded(this.model, { ...this.options, shapes }, this.load);
   }
 
   release() {
