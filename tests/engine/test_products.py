@@ -192,6 +192,30 @@ def test_shared_products_have_the_same_bits(rows: int, depth: int, columns: int,
     check_bits(a, b)
 
 
+@pytest.mark.parametrize(("core", "wide"), [("haswell", 1), ("neoversen1", 1), ("skylakex", 1_000_000), ("", 1)])
+@pytest.mark.parametrize("batch", [(), (2, 4)])
+@pytest.mark.parametrize("into", [False, True])
+def test_few_rows_are_multiplied_one_by_one(
+    into: bool, batch: tuple[int, ...], core: str, wide: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BLAS copies the matrix for more than a vector; with AVX-512 it does so for large products alone."""
+    known = products._GRAINS.get(core, products._ANY)
+    monkeypatch.setattr(products, "grain", lambda itemsize: known)
+    rng, matmul = np.random.default_rng(0), np.matmul
+    heights: list[int] = []
+    monkeypatch.setattr(np, "matmul", lambda a, b, **into: (heights.append(a.shape[-2]), matmul(a, b, **into))[1])
+    for rows in range(1, 6):
+        for depth in (1 + wide // 3000, 1 + wide // 10):
+            a, b = rng.standard_normal((*batch, rows, depth)), rng.standard_normal((*batch[1:], depth, 7))
+            out = np.full((*batch, rows, 7), np.nan) if into else None
+            heights.clear()
+            found = products.matmul(a, b, out)
+            is_few = 1 < rows <= 3 and (wide == 1 or depth > 10_000)
+            assert heights == [1 if is_few else rows]
+            assert found is out or not into
+            np.testing.assert_allclose(found, np.einsum("...ij,...jk->...ik", a, b), rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("rows", [300, 1000])
 def test_a_product_by_the_transpose_has_the_same_bits(rows: int) -> None:
     """NumPy has BLAS make one half of it."""

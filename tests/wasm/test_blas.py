@@ -11,6 +11,7 @@ import pytest
 from sardonyx.code.kernel import Routine
 from sardonyx.common.threads import OneThread
 from sardonyx.compiler.legalization.filtering import filters
+from sardonyx.host.products import _HASWELL
 from sardonyx_wasm.device import blas, calls, heights
 
 
@@ -267,3 +268,15 @@ def test_only_large_products_of_floats_are_taken() -> None:
     assert not blas.takes(routine("matmul", [[8, 64], [64, 64], [8, 64]]))
     assert not blas.takes(routine("depthwise", [[1, 9, 9, 64], [9, 64], [1, 7, 7, 64]]))
     assert blas.takes(routine("conv_panels", [[1, 9, 9, 4], [1, 36, 8], [1, 7, 7, 8]]))
+
+
+@pytest.mark.parametrize("batch", [(), (5,)])
+def test_few_rows_are_multiplied_one_by_one(batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where BLAS would copy the matrix for them."""
+    monkeypatch.setattr(blas, "in_blocks", lambda: False)
+    monkeypatch.setattr("sardonyx.host.products.grain", lambda itemsize: _HASWELL)
+    for rows in range(1, 6):
+        code = routine("matmul", [(*batch, rows, 300), (*batch, 300, 64), (*batch, rows, 64)])
+        product = blas.product(code, (0, 0, 0), ())
+        views, _ = product.views(rows, product.panels)
+        assert {sizes[-2] for _, sizes, _ in views} == {1 if 1 < rows <= 3 else rows}

@@ -21,6 +21,8 @@ PERIOD, SHORT_PERIOD = 131 - ROW, 43 - ROW
 the next it is a prime number, so that no habit of the work favours a way.
 """
 _EARLY = 5 * SHORT_PERIOD
+LONG = 0.03
+"""Seconds of a use that is a row by itself: what the caches have at first matters little to it."""
 GAIN = 0.97
 """How much of the first way's time the second may take at most: it costs more than time."""
 
@@ -31,7 +33,7 @@ class Trial:
     >>> trial = Trial()
     >>> for _ in range(ROW * ROWS):
     ...     way = trial.next()
-    ...     trial.took(way, 2.0 if way else 1.0)
+    ...     trial.took(way, 0.002 if way else 0.001)
     >>> trial.next()
     0
     """
@@ -68,10 +70,13 @@ class Trial:
             self._left = PERIOD if self._uses > _EARLY else SHORT_PERIOD
         self._rows += 1
 
-    def took(self, way: int, seconds: float) -> None:
-        """Remember how long a use took; where the work differs, divided by how much there was."""
-        if way == self._way and self._rows > BEGINNING:
-            self._times[way].append(seconds)
+    def took(self, way: int, seconds: float, amount: float = 1) -> None:
+        """Remember how long a use took, and of how much work."""
+        is_long = seconds >= LONG
+        if is_long and self._tried is not None:
+            self._left = 0
+        if (is_long or way == self._way) and self._rows > BEGINNING:
+            self._times[way].append(seconds / amount)
             simple, other = self._times
             if simple and other:
                 self._best = int(_median(other) <= GAIN * _median(simple))

@@ -24,6 +24,8 @@ LEAST = 1 << 20
 """Multiplications that a part of a product has at least: OpenBLAS has other code for those of up to 100 ** 3."""
 PACKED = 12
 """Multiplications that take as long as putting one element into the order in which BLAS reads it."""
+FEW = 3
+"""Rows that are multiplied sooner one by one, since BLAS puts no matrix into an order of its own for a vector."""
 
 
 @record(frozen=True)
@@ -64,6 +66,12 @@ def grain(itemsize: int = 4) -> Grain:
     """Where the BLAS that NumPy has lets products be divided, of floats of 4 bytes, or of 8; of another than OpenBLAS
     that is a guess."""
     return _ANY if itemsize == 8 else _GRAINS.get(threads.corename(), _ANY)
+
+
+def one_by_one(rows: int, depth: int, columns: int) -> bool:
+    """Whether the rows of a product are to be given to BLAS one by one."""
+    is_small = grain(4) is _SKYLAKE and rows * depth * columns <= _SKYLAKE.small
+    return 1 < rows <= FEW and columns > 1 and not is_small
 
 
 def cuts(size: int, count: int, grain: int) -> tuple[int, ...]:
@@ -117,6 +125,9 @@ def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.nd
     """
     crew = _active.value
     rows, columns = a.shape[-2], b.shape[-1]
+    if one_by_one(rows, a.shape[-1], columns):
+        made = matmul(a[..., None, :], b[..., None, :, :], None if out is None else out[..., None, :])
+        return made[..., 0, :] if out is None else out
     shares = 0 if crew is None else min(crew.size, max(a.size * columns, b.size * rows) // SHARE)
     if crew is None or shares < 2:
         return np.matmul(a, b, out=out)

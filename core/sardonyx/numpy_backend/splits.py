@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sardonyx.host.products import EXACT, LEAST, Grain, cost, cuts, grain, is_square
+from sardonyx.host.products import EXACT, LEAST, Grain, cost, cuts, grain, is_square, one_by_one
 from sardonyx.numpy_backend.division import Access, access, even, ranges, sliced, smallest
 from sardonyx.primitives.convolution import bands, rows_of_taps
 
@@ -209,13 +209,18 @@ def dot_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any], 
         ends = even(y.shape[first], count)
         return _split(inputs, outputs, attributes, (ba[first], bb[first], first), (ends,) * 3)
     height, width = prod(a.shape[axis] for axis in rows), prod(b.shape[axis] for axis in columns)
-    work, known = height * width * prod(a.shape[axis] for axis in ca), _grain(y.dtype)
+    depth, known = prod(a.shape[axis] for axis in ca), _grain(y.dtype)
+    work = height * width * depth
     if ba or known is None or min(height, width) < 2 or is_square(a, b) or work < count * LEAST:
         return None
     axis = first - len(ba)
     each, parts = 1, cuts(width, count, known.across(height))
     axes: tuple[int | None, ...] = (None, columns[0], y.ndim - 1)
-    if axis < len(rows):
+    if known is not EXACT and one_by_one(height, depth, width):
+        if axis >= len(rows) or a.shape[rows[axis]] < height:
+            return None
+        parts, axes = even(height, min(count, height)), (rows[axis], None, first)
+    elif axis < len(rows):
         many = height // a.shape[rows[axis]]
         down = cuts(a.shape[rows[axis]], count, known.rows // gcd(known.rows, many))
         is_long = height >= count * NARROW and len(down) > 1

@@ -255,7 +255,7 @@ class _Run:
             return
         way, begun = self._trial.next(), perf_counter()
         self._do(way == 1)
-        self._trial.took(way, (perf_counter() - begun) / self._amount)
+        self._trial.took(way, perf_counter() - begun, self._amount)
 
     def _do(self, is_shared: bool) -> None:
         if is_shared:

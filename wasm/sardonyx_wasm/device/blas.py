@@ -20,7 +20,7 @@ import numpy as np
 
 from sardonyx.code.kernel import Routine
 from sardonyx.common.dtypes import by_name
-from sardonyx.host.products import grain
+from sardonyx.host.products import grain, one_by_one
 
 from ..abi import HOSTED
 from .heights import HEIGHT, runs
@@ -57,6 +57,7 @@ SHARED = 1 << 20
 MOST_PLACES = 128
 """Places where a product is remembered."""
 
+_ALL = 1 << 60  # rows of a block, where BLAS gets all of them
 _FEW = 16  # rows that a thread should have, and that a product probably has
 _ROWS = 7  # that a block may have at least, so that up to three that are left over can go with four
 REGISTER = 64  # bytes of one of AVX-512
@@ -133,7 +134,7 @@ def takes(code: Any, repeated: bool = False) -> bool:
 def blocks(depth: int, columns: int, itemsize: int = 4) -> tuple[int, int]:
     """The pieces of the sums over stored panels of so many columns, and the most rows of a block."""
     number = pieces(depth, itemsize) if in_blocks() else 1
-    return number, block_rows(depth // number, columns) if in_blocks() else 1 << 60
+    return number, block_rows(depth // number, columns) if in_blocks() else _ALL
 
 
 def block_rows(depth: int, columns: int) -> int:
@@ -339,7 +340,8 @@ class Product:
         """
         depth, row_a, row_c, size_of, width = self.depth, self.a.row, self.c.row, self.itemsize, self.b.width
         panel, by_panels = size_of * width, rows < self.columns and width < self.columns
-        blocks = runs(rows, self.most) if rows > self.most else ((0, 1, rows),)
+        most = self._most(rows)
+        blocks = runs(rows, most) if rows > most else ((0, 1, rows),)
         is_plain = self._is_plain(blocks[-1][2], width)
         lefts: list[View] = []
         found: list[Part] = []
@@ -369,7 +371,12 @@ class Product:
     def _is_one_call(self, rows: int) -> bool:
         """Whether so many rows of a stack, whose matrices are one panel each, are multiplied at once."""
         is_simple = self.is_stack and self.pieces == 1 and self.b.width == self.columns
-        return is_simple and 0 < rows <= min(self.most, self._band(rows))
+        return is_simple and 0 < rows <= min(self._most(rows), self._band(rows))
+
+    def _most(self, rows: int) -> int:
+        """The most rows of a block, where there are so many in all."""
+        is_whole = self.most >= _ALL and one_by_one(rows, self.depth, self.columns)
+        return 1 if is_whole else self.most
 
     def _stack_views(self, rows: int) -> tuple[list[View], list[Part]]:
         """The same of several products that one call does, in a quarter of the time."""
@@ -408,9 +415,9 @@ class Product:
 
     def _rectangles(self, rows: int, panels: range) -> Iterator[Rectangle]:
         """Blocks of rows, as `runs` has them, and panels that they are multiplied by, as `_panels` has them."""
-        band = self._band(rows)
+        band, most = self._band(rows), self._most(rows)
         for start, count, size in runs(rows, band):
-            blocks = runs(size, self.most)
+            blocks = runs(size, most)
             across = self._panels(panels, self._again if len(blocks) > 1 else len(panels))
             for top in range(start, start + count * size, size):
                 here = [(top + row, many, height) for row, many, height in blocks] if top else blocks
@@ -472,7 +479,7 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
         for shape in (*code.inputs, *code.outputs)
     )
     groups, itemsize = code.attributes.get("groups", 1), by_name(code.reads[0]).itemsize
-    columns, depth, most, number = y[-1] // groups, w[-2], 1 << 60, 1
+    columns, depth, most, number = y[-1] // groups, w[-2], _ALL, 1
     width = stored = code.attributes.get("nr", 0)
     if in_blocks() and (stored or itemsize * depth * columns <= _CACHED):
         width = stored or (wide(itemsize) if columns > 2 * wide(itemsize) else columns)
