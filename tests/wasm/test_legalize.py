@@ -17,6 +17,7 @@ from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
+from sardonyx_wasm.device import blas
 from sardonyx_wasm.legalization import legalize
 
 TARGETS = pytest.mark.parametrize("target", ["wasmtime", "v8"])
@@ -221,6 +222,15 @@ def test_an_axis_that_is_seen_whole_is_one_of_channels(
     used = check(target, [[batch, 16, *size]], conv(low=borders, high=borders, strides=strides), [w])
     assert "conv_winograd" in used
     assert not used & {"im2col", "conv_packed", "conv_panels"}
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_what_windows_see_is_never_all_there_natively(in_blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas, "in_blocks", lambda: in_blocks)
+    w = np.random.default_rng(3).standard_normal((40, 6, 7, 7)).astype(np.float32)
+    used = check("wasmtime", [[2, 6, 60, 50]], conv(low=[3, 0], high=[1, 2], strides=[2, 3]), [w])
+    assert "conv_panels" in used
+    assert "im2col" not in used
 
 
 V = np.random.default_rng(2).standard_normal((20, 20, 3, 3, 3)).astype(np.float32)

@@ -47,7 +47,9 @@ SMALL = 10**6
 WIDTH = 64
 """Columns of a panel of float32: four registers. With two, OpenBLAS takes twelve rows together."""
 BAND = 1 << 19
-"""Bytes of left sides and results that are made at a time."""
+"""Bytes of left sides and results that are made at a time,"""
+PACKED_BAND = 1 << 20
+"""and where BLAS puts the right sides into an order of its own for each of them."""
 SCRATCH = 1 << 14
 """Bytes of scratch memory of what makes and uses them."""
 COMMON = 1 << 22

@@ -14,7 +14,7 @@ import numpy as np
 
 from sardonyx.common.record import record
 
-from .blas import BAND, COMMON, REGISTER, Product
+from .blas import BAND, COMMON, PACKED_BAND, REGISTER, Product, in_blocks
 from .heights import whole
 from .operands import ArrayAt, Numbers, Step
 from .products import multiply
@@ -117,7 +117,8 @@ def _layout(product: Product, stages: tuple[str, ...], may_be_common: bool, unit
     made = made if "after" in stages else 0
     if may_be_common and units * (seen + made) <= COMMON:
         return units, Layout(seen, made, seen * units, made * units, True)
-    most = max(BAND, prod(product.shared.right) * product.b.between)  # what is read again for each band
+    again = prod(product.shared.right) * product.b.between  # what is read again for each band
+    most = max(BAND if in_blocks() else PACKED_BAND, again)
     size = max(1, most // max(1, seen + made))
     if product.unit == 1 and size > product.most:
         size -= size % whole(product.most)
