@@ -280,3 +280,22 @@ def test_few_rows_are_multiplied_one_by_one(batch: tuple[int, ...], monkeypatch:
         product = blas.product(code, (0, 0, 0), ())
         views, _ = product.views(rows, product.panels)
         assert {sizes[-2] for _, sizes, _ in views} == {1 if 1 < rows <= 3 else rows}
+
+
+@THREADS
+@pytest.mark.parametrize("rows", [2, 4, 12, 40, 300])
+def test_threads_divide_the_columns_of_what_blas_copies(
+    rows: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A matrix that is large beside the rows is copied once by all of them, and not by each."""
+    monkeypatch.setattr(blas, "in_blocks", lambda: False)
+    monkeypatch.setattr(blas, "SHARED", 1)
+    code = routine("matmul", [(rows, 300), (300, 600), (rows, 600)])
+    product = blas.product(code, (0, 0, 0), ())
+    parts = calls.Call(product, lambda *_: np.empty(0), threads).parts
+    columns = [list(panels) for _, _, panels in parts]
+    if threads > 1 and 3 < rows < 100:
+        assert len(columns) == threads
+        assert sorted(k for some in columns for k in some) == list(product.panels)
+    else:
+        assert {tuple(some) for some in columns} == {tuple(product.panels)}

@@ -10,7 +10,7 @@ of a convolution see is put side by side for some places at a time, and stays in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from itertools import chain, pairwise
 from math import gcd, prod
@@ -38,7 +38,10 @@ from .operands import (
     Sharing,
     Sweep,
     View,
+    side_by_side,
+    view,
 )
+from .widths import broad, is_heavy
 
 FEWEST = 1 << 16
 """Products of fewer multiplications are done sooner by WebAssembly than handed over."""
@@ -226,7 +229,7 @@ class Product:
 
     def is_wide(self, threads: int) -> bool:
         """Whether so many threads had better divide the panels than the rows: they then read less."""
-        if self.rows >= _FEW * threads and self.depth * self.columns < 2 * self.rows * (self.depth + self.columns):
+        if self.rows >= _FEW * threads and not is_heavy(self.rows, self.depth, self.columns):
             return False
         most = -(-len(self.panels) // threads) * threads
         return len(self.panels) >= threads and (self.rows < _FEW * threads or most <= _UNEVEN * len(self.panels))
@@ -326,12 +329,12 @@ class Product:
                     if key not in lefts:
                         sizes: Numbers = (pieces, *sides, *counts, size, depth)
                         strides: Numbers = (size_of * depth, *across_a, *steps_a, a.row, size_of)
-                        lefts[key] = len(lefts), _view(first * a.between + row * a.row, sizes, strides)
+                        lefts[key] = len(lefts), view(first * a.between + row * a.row, sizes, strides)
                     sizes, strides = (*sides, *many, size, width), (*across_c, *steps_c, c.row, size_of)
                     place = first * c.between + row * c.row + size_of * column
                     numbers.append(lefts[key][0])
                     rights.append((group, column, times, wide, count > 1, by_panels))
-                    results.append(_view(place, sizes, strides, (times, size_of * wide * b.width)))
+                    results.append(view(place, sizes, strides, (times, size_of * wide * b.width)))
             is_plain = all(self._is_plain(size, width) for _, _, size in blocks)
             found.append(Part(is_plain, numbers * times, tuple(rights), results))
         return [left for _, left in lefts.values()], found
@@ -398,7 +401,7 @@ class Product:
         sizes = (self.pieces, *counts, *[size for size, _ in axes], depth, b.width)
         strides = (depth * b.row, *[step * b.between for step in steps], *[step for _, step in axes], b.row, b.itemsize)
         place = other * b.between + column // b.width * b.panel + b.itemsize * (column % b.width)
-        return _view(place, sizes, strides, (times, wide * b.panel))
+        return view(place, sizes, strides, (times, wide * b.panel))
 
     def _is_plain(self, rows: int, columns: int) -> bool:
         """Whether `steps` gives one product, and no more, for so many columns of a right side."""
@@ -458,22 +461,6 @@ def right_sides(product: Product, array: ArrayAt, address: int, keys: tuple[Righ
     return side_by_side(array, address, [product.right(*key) for key in keys])
 
 
-def side_by_side(array: ArrayAt, address: int, views: Sequence[View]) -> list[np.ndarray]:
-    """The first of what each view has, the second of each, and so on."""
-    arrays = [array(address + offset, sizes, strides) for offset, sizes, strides in views]
-    return list(arrays[0]) if len(arrays) == 1 else list(chain.from_iterable(zip(*arrays)))
-
-
-def _view(offset: int, sizes: Numbers, strides: Numbers, times: Numbers = ()) -> View:
-    """A view without outer axes of size 1, and with 1 where there is but one thing anyway.
-
-    In front there may be one more axis: its size and stride.
-    """
-    front = (times,) if times else ()
-    outer = [*front, *[(size if step else 1, step) for size, step in zip(sizes[:-2], strides) if size != 1]]
-    return offset, (*[size for size, _ in outer], *sizes[-2:]), (*[step for _, step in outer], *strides[-2:])
-
-
 def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     """The product that a launch of this code is, its operands being at these addresses."""
     _, w, y = (
@@ -486,11 +473,14 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     if in_blocks() and (stored or itemsize * depth * columns <= _CACHED):
         width = stored or (wide(itemsize) if columns > 2 * wide(itemsize) else columns)
         number, most = blocks(depth, width, itemsize) if stored else (1, block_rows(depth, width))
+    count, unit, shared = prod(w[: -3 if stored else -2]), 1, None
+    rows = prod(y[:-1]) // (max(1, count) if groups == 1 else 1)
+    is_alone = count == groups == 1 and code.primitive != "conv_winograd"
+    if is_alone and not in_blocks() and stored in (0, columns):
+        width, stored = broad(rows, depth, columns), 0
     row, panel = (stored, stored * depth) if stored else (columns, width)
     between = itemsize * prod(w[-3:] if stored else w[-2:])
     b = Panels(addresses[1], between, itemsize * row, itemsize * panel, width or columns, itemsize)
-    count, unit, shared = prod(w[: -3 if stored else -2]), 1, None
-    rows = prod(y[:-1]) // (max(1, count) if groups == 1 else 1)
     if code.primitive == "conv_winograd":
         from sardonyx.compiler.legalization.filtering import filters  # which few models need
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from itertools import product as outer_product
 from typing import Any, NamedTuple, TypeAlias
 
@@ -89,3 +90,19 @@ class Sharing:
             first, other = down * self.left[1] + across, down * self.right[1] + across
             if rows * columns:
                 yield first, other, (rows, columns), (y * self.right[1], x)
+
+
+def side_by_side(array: ArrayAt, address: int, views: Sequence[View]) -> list[np.ndarray]:
+    """The first of what each view has, the second of each, and so on."""
+    arrays = [array(address + offset, sizes, strides) for offset, sizes, strides in views]
+    return list(arrays[0]) if len(arrays) == 1 else list(chain.from_iterable(zip(*arrays)))
+
+
+def view(offset: int, sizes: Numbers, strides: Numbers, times: Numbers = ()) -> View:
+    """A view without outer axes of size 1, and with 1 where there is but one thing anyway.
+
+    In front there may be one more axis: its size and stride.
+    """
+    front = (times,) if times else ()
+    outer = [*front, *[(size if step else 1, step) for size, step in zip(sizes[:-2], strides) if size != 1]]
+    return offset, (*[size for size, _ in outer], *sizes[-2:]), (*[step for _, step in outer], *strides[-2:])

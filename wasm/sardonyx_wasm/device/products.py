@@ -14,13 +14,15 @@ from sardonyx.common.cached import cached_property
 
 from ..abi import own_of
 from . import blas
-from .blas import MOST_PLACES, Product, product, right_sides, side_by_side
-from .operands import ArrayAt, Right
+from .blas import MOST_PLACES, Product, product, right_sides
+from .operands import ArrayAt, Right, side_by_side
+from .widths import broad
 
 MOST_SIZES = 64
 """Sizes that are remembered, of a product and of all of a segment."""
 
-Forms: TypeAlias = dict[tuple[tuple[Right, ...], ...], int]
+Forms: TypeAlias = dict[tuple[int, tuple[tuple[Right, ...], ...]], int]
+"""Numbers of right sides, by the columns of a panel and what `Product.right` takes."""
 
 
 class Whole:
@@ -43,7 +45,7 @@ class Whole:
         self._views, self._parts = _, parts = self._model.views(self.rows, self._model.panels)
         self._rights = tuple([part.rights for part in parts])
         self.is_plain = all(part.is_plain for part in parts)
-        self.form = self._forms.setdefault(self._rights, len(self._forms))
+        self.form = self._forms.setdefault((self._model.b.width, self._rights), len(self._forms))
 
     @cached_property
     def product(self) -> Product:
@@ -87,9 +89,12 @@ class Products:
         self.primitive = code.primitive
         self._has_own, self._is_stored = own_of(code) is not None, code.primitive == "matmul_panels"
         self._forms: Forms = {}
-        self._model: Product | None = None
+        self._models: dict[int, Product] = {}
+        """By the columns of a panel."""
         self.has_constant = not any(isinstance(size, str) for size in (*code.inputs[1], code.outputs[0][-1]))
         """Whether right sides have the same shape for any parameters."""
+        outer = code.inputs[1][: -3 if "nr" in code.attributes else -2]
+        self._is_one = self.has_constant and prod(outer) == 1 and code.primitive != "conv_winograd"
         rows = code.outputs[0][:-1]
         self._rows = prod(size for size in rows if not isinstance(size, str))
         self._more = [int(size[1:]) for size in rows if isinstance(size, str)]
@@ -104,16 +109,18 @@ class Products:
         """The product for other parameters."""
         if len(self.made) >= MOST_SIZES:
             self.made.clear()
-        model = self._model
+        rows = self._rows
+        for number in self._more:
+            rows *= params[number]
+        width = 0
+        if self._is_one and not blas.in_blocks():
+            width = broad(rows, self._code.inputs[1][-2], self._code.outputs[0][-1])
+        model = self._models.get(width)
         if model is None:
             model = product(self._code, (0, 0, 0), params)
             rows = model.rows
-            if self.has_constant and model.count == 1 and self._code.primitive != "conv_winograd":
-                self._model = model
-        else:
-            rows = self._rows
-            for number in self._more:
-                rows *= params[number]
+            if self._is_one:
+                self._models[width] = model
         found = self.made[params] = Whole(model, rows, self._forms)
         return found
 

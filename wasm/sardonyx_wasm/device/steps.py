@@ -125,7 +125,8 @@ class Hosted(Step):
         self._least = 0 if self._stages else blas.SHARED if threads > 1 else 1 << 62
         """Work from which on there is more to do than to multiply, on one thread."""
         self._rights: dict[int, list[np.ndarray]] = {}
-        self._shared_rights: Rights = {}
+        self._shared_rights: dict[int, Rights] = {}
+        """Right sides of constants, by the columns of a panel."""
         self._alone = numbers.words(1)
         """Its words where there is nothing to do but to multiply."""
         if self._stages:
@@ -155,7 +156,10 @@ class Hosted(Step):
 
     def _divided(self, whole: Whole, params: tuple[int, ...]) -> Bound:
         """Have threads do their parts, or one more than multiply."""
-        product = whole.product.at(self._addresses, self._shared_rights if self._products.has_constant else {})
+        product = whole.product
+        has_constant = self._products.has_constant
+        rights = self._shared_rights.setdefault(product.b.width, {}) if has_constant else {}
+        product = product.at(self._addresses, rights)
         call, ends = calls.Call(product, self._array, self._threads, self._stages), None
         if call.layout and not call.layout.is_common:
             places = [*accumulate([len(units) for _, units, _ in call.parts], initial=0)]
