@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import sardonyx
@@ -179,11 +180,22 @@ CASES: list[tuple[Callable[[], onnx.ModelProto], Options]] = [
 ]
 
 
+@cache
+def theirs_is_exact() -> bool:
+    """Whether onnxruntime sums products of bytes as they are: without VNNI it cuts the sum of two to 16 bits."""
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (uint8[1, 64] x) => (int32[1, 64] y) { y = MatMulInteger (x, w) }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.full((64, 64), 127, np.int8), "w"))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return bool((session.run(None, {"x": np.full((1, 64), 255, np.uint8)})[0] == 64 * 255 * 127).all())
+
+
 def near(path: Path, mine: Path, feeds: dict[str, Any]) -> None:
     """A few steps of 8 bits: each result is near that of the floats."""
     with np.errstate(all="ignore"):
         wanted = outputs(path, feeds)
-        for runtime in (None, sardonyx):
+        for runtime in (None, sardonyx) if theirs_is_exact() else (sardonyx,):
             found = outputs(mine, feeds) if runtime is None else outputs(mine, feeds, runtime)
             for one, other in zip(found, wanted, strict=True):
                 assert one.shape == other.shape

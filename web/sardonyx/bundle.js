@@ -33,6 +33,9 @@ export function crc32(bytes, before = 0) {
   return ~sum >>> 0;
 }
 
+/** Whether a source is one that is fetched. */
+export const isAddress = (source) => typeof source === "string" || source instanceof URL;
+
 /** Fails by the name of what could not be fetched. */
 export const lost = (name) => (error) => {
   if (error instanceof TypeError) error.message = `${name} cannot be fetched by this page: ${error.message}`;
@@ -160,8 +163,7 @@ export class Bundle {
 
   /** Open what `load` takes. */
   static async open(source, options = {}) {
-    const isAddress = typeof source === "string" || source instanceof URL;
-    const name = options.name ?? (isAddress ? String(source) : source?.url || source?.name || "the bundle");
+    const name = options.name ?? (isAddress(source) ? String(source) : source?.url || source?.name || "the bundle");
     const stream = await Stream.of(source, options).catch(lost(name));
     stream.lost = lost(name);
     stream.heed(options);

@@ -12,7 +12,7 @@ import { Compiler } from "./python.js";
 import { Tensor, load } from "./runtime.js";
 import { Store } from "./store.js";
 import { digestOf } from "./digest.js";
-import { lost } from "./bundle.js";
+import { isAddress, lost } from "./bundle.js";
 
 export { Tensor };
 
@@ -38,19 +38,12 @@ export async function compile(source, options = {}) {
 /** What `make` makes of the bundle that `compile` would run; one that was kept, and is damaged since, is compiled again. */
 export async function loaded(source, options, make) {
   const bundle = await bundleOf(source, options);
-  try {
-    return await make(bundle);
-  } catch (error) {
-    if (!(bundle instanceof Response) || options.signal?.aborted) throw error;
-    const anew = await bundleOf(source, options, false).catch(() => {
-      throw error;
-    });
-    return make(anew);
-  }
+  const again = (error) => bundleOf(source, options, true).then(make, () => Promise.reject(error));
+  return make(bundle).catch(bundle instanceof Response && again);
 }
 
 /** The bundle that `compile` would run, as something that `load` takes: a Response if it was kept. */
-export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {}, training, externalData, pyodide, signal, progress } = {}, mayBeKept = true) {
+export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {}, training, externalData, pyodide, signal, progress } = {}, isAnew) {
   const tell = (stage, loaded, total) => progress?.({ stage, loaded, total });
   const engine = await engineOf();
   const [targets, adapter] = await usable([target].flat());
@@ -59,16 +52,16 @@ export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {
   const marks = store.isThere ? await Promise.all(files.map(async ([path, data]) => [path, await digestOf(data)])) : [];
   const told = { shapes, sizes, ...(training && { training }) };
   const key = [targets, told, adapter, ...marks];
-  const isRemote = typeof source === "string" || source instanceof URL;
-  const kept = async (...names) => (mayBeKept ? store.get(...names, ...key) : undefined);
-  const origin = isRemote ? await Origin.find(source, kept) : null;
+  const isRemote = isAddress(source);
+  if (isAnew) store.get = () => {}; // what it has is damaged
+  const origin = isRemote ? await Origin.find(store, source, key) : null;
   const compiler = new Compiler(pyodide ? toldOf(pyodide, engine) : engine, tell, signal);
   try {
     if (origin && !origin.isKnown) compiler.start(); // while the model is on its way
     const model = await (isRemote ? origin.fetch(tell, signal) : bytesOf(source, tell));
     if (model === null) return origin.bundle;
     const digest = store.isThere ? await digestOf(model) : "";
-    let bundle = digest && (await kept(digest));
+    let bundle = digest && (await store.get(digest, ...key));
     if (!bundle) {
       bundle = await compiler.compile(model, targets, told, files);
       await store.put(bundle, digest, ...key);
@@ -82,10 +75,10 @@ export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {
 
 /** A model's address, and what an earlier visit knows of it. */
 class Origin {
-  static async find(source, kept) {
+  static async find(store, source, key) {
     const address = new URL(source, globalThis.document?.baseURI ?? location.href).href;
-    const state = await (await kept(address))?.json().catch(() => undefined);
-    return new Origin(address, state, state && (await kept(state.digest)));
+    const state = await (await store.get(address, ...key))?.json().catch(() => {});
+    return new Origin(address, state, state && (await store.get(state.digest, ...key)));
   }
 
   constructor(address, state, bundle) {
@@ -204,4 +197,4 @@ async function collected(stream, length, tell, lost) {
   return loaded === bytes.length ? bytes.buffer : bytes.buffer.slice(0, loaded);
 }
 
-const nameOf = (source) => (typeof source === "string" || source instanceof URL ? String(source) : source.name || "the model");
+const nameOf = (source) => (isAddress(source) ? String(source) : source.name || "the model");

@@ -7,7 +7,7 @@
 
 import { env } from "onnxruntime-common";
 import { digestOf } from "../digest.js";
-import { lost } from "../bundle.js";
+import { isAddress, lost } from "../bundle.js";
 
 const ALONE = /^(blob|data):/i; // addresses with nothing beside them
 const SCHEME = /^[a-z][a-z0-9+.-]+:/i;
@@ -55,7 +55,7 @@ async function listed(bytes, name, options) {
 
 /** The address of the bundle for a digest: `bundles` says so itself, or is the address of what `--site` wrote. */
 async function indexed(bundles, digest) {
-  if (typeof bundles !== "string" && !(bundles instanceof URL)) return bundles[digest];
+  if (!isAddress(bundles)) return bundles[digest];
   const response = await fetched(bundles);
   const index = await response.json().catch(() => null);
   if (!index?.bundles) throw new Error(`${bundles} is no index of bundles: \`sardonyx compile --site DIR\` writes one, sardonyx.json`);
