@@ -6,8 +6,8 @@
 with weights stored in 8 bits, or in 16; `float32` is `matmul_packed`. They are called in a loop of the module, without
 a session. NumPy multiplies float32, as it is and as the provider asks it to, in panels; onnxruntime runs MatMulInteger
 of uint8 by int8, whose result is not looked at: without VNNI it adds two products in 16 bits, which may not hold them.
-All run in turns on one thread each, whose processor time is measured; Chromium has only a clock. Of
-three short measurements in a row the fastest counts, and figures are medians of rounds.
+All run in turns on one thread each, whose processor time is measured; Chromium has only a clock. Of three short
+measurements in a row the fastest counts, and figures are medians of rounds.
 """
 
 from __future__ import annotations

@@ -32,14 +32,18 @@ const HERE = import.meta.url; // as in store.js
  */
 export async function compile(source, options = {}) {
   const { target = "wasm", threads, worker, signal, progress } = options;
-  return loaded(source, options, (bundle) => load(bundle, { target, threads, worker, signal, progress, name: nameOf(source) }));
+  const name = isAddress(source) ? String(source) : source?.name || "the model";
+  return loaded(source, options, (bundle) => load(bundle, { target, threads, worker, signal, progress, name }));
 }
 
 /** What `make` makes of the bundle that `compile` would run; one that was kept, and is damaged since, is compiled again. */
 export async function loaded(source, options, make) {
   const bundle = await bundleOf(source, options);
-  const again = (error) => bundleOf(source, options, true).then(make, () => Promise.reject(error));
-  return make(bundle).catch(bundle instanceof Response && again);
+  return make(bundle).catch((error) => {
+    const fail = () => Promise.reject(error);
+    const mayTry = bundle instanceof Response && !options.signal?.aborted;
+    return mayTry ? bundleOf(source, options, true).then(make, fail) : fail();
+  });
 }
 
 /** The bundle that `compile` would run, as something that `load` takes: a Response if it was kept. */
@@ -76,7 +80,7 @@ export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {
 /** A model's address, and what an earlier visit knows of it. */
 class Origin {
   static async find(store, source, key) {
-    const address = new URL(source, globalThis.document?.baseURI ?? location.href).href;
+    const address = addressOf(source);
     const state = await (await store.get(address, ...key))?.json().catch(() => {});
     return new Origin(address, state, state && (await store.get(state.digest, ...key)));
   }
@@ -142,9 +146,12 @@ async function engineOf() {
   };
 }
 
+/** The whole address of what a page, or a worker, names. */
+const addressOf = (name) => new URL(name, globalThis.document?.baseURI ?? location.href).href;
+
 /** The same for a Pyodide that lies elsewhere, of which nothing is known. */
 function toldOf(pyodide, { wheel }) {
-  const place = new URL(pyodide, globalThis.document?.baseURI ?? location.href).href.replace(/\/?$/, "/");
+  const place = addressOf(pyodide).replace(/\/?$/, "/");
   return { pyodide: place, files: [], packages: ["numpy", wheel], rest: [], total: 0 };
 }
 
@@ -196,5 +203,3 @@ async function collected(stream, length, tell, lost) {
   }
   return loaded === bytes.length ? bytes.buffer : bytes.buffer.slice(0, loaded);
 }
-
-const nameOf = (source) => (isAddress(source) ? String(source) : source.name || "the model");

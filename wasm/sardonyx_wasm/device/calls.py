@@ -14,7 +14,8 @@ import numpy as np
 
 from sardonyx.common.record import record
 
-from .blas import BAND, COMMON, PACKED_BAND, REGISTER, Product, in_blocks
+from . import blas
+from .blas import BAND, COMMON, PACKED_BAND, REGISTER, Product
 from .heights import whole
 from .operands import ArrayAt, Numbers, Step
 from .products import multiply
@@ -118,7 +119,7 @@ def _layout(product: Product, stages: tuple[str, ...], may_be_common: bool, unit
     if may_be_common and units * (seen + made) <= COMMON:
         return units, Layout(seen, made, seen * units, made * units, True)
     again = prod(product.shared.right) * product.b.between  # what is read again for each band
-    most = max(BAND if in_blocks() else PACKED_BAND, again)
+    most = max(BAND if blas.in_blocks() else PACKED_BAND, again)
     size = max(1, most // max(1, seen + made))
     if product.unit == 1 and size > product.most:
         size -= size % whole(product.most)

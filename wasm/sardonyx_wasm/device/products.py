@@ -95,6 +95,7 @@ class Products:
         """Whether right sides have the same shape for any parameters."""
         outer = code.inputs[1][: -3 if "nr" in code.attributes else -2]
         self._is_one = self.has_constant and prod(outer) == 1 and code.primitive != "conv_winograd"
+        """Whether there is but one of them, so that products of other rows are made from one."""
         rows = code.outputs[0][:-1]
         self._rows = prod(size for size in rows if not isinstance(size, str))
         self._more = [int(size[1:]) for size in rows if isinstance(size, str)]

@@ -156,10 +156,9 @@ class Hosted(Step):
 
     def _divided(self, whole: Whole, params: tuple[int, ...]) -> Bound:
         """Have threads do their parts, or one more than multiply."""
-        product = whole.product
-        has_constant = self._products.has_constant
-        rights = self._shared_rights.setdefault(product.b.width, {}) if has_constant else {}
-        product = product.at(self._addresses, rights)
+        found = whole.product
+        rights = self._shared_rights.setdefault(found.b.width, {}) if self._products.has_constant else {}
+        product = found.at(self._addresses, rights)
         call, ends = calls.Call(product, self._array, self._threads, self._stages), None
         if call.layout and not call.layout.is_common:
             places = [*accumulate([len(units) for _, units, _ in call.parts], initial=0)]

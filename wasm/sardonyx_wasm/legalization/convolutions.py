@@ -239,10 +239,9 @@ def _by_columns(legalizer: Legalizer, padded: Array, w: Array, shape: Sequence[S
     single = prod(window["kernel"]) == 1
     if single and prod(window["strides"]) == 1:
         return matmul(legalizer, p.slice_(padded, [0] * w.rank, [*shape[:-1], depth]), matrix, padded.dtype)
-    nr = panel_width(legalizer, shape[:-1], matrix)
-    if not nr and legalizer.target == "wasmtime" and not blas.in_blocks():
-        nr = features if hint(product(shape)) * depth >= blas.FEWEST else 0
-    if nr:
+    is_large = legalizer.target == "wasmtime" and hint(product(shape)) * depth >= blas.FEWEST
+    whole = features if is_large and not blas.in_blocks() else 0  # as it is, but band by band
+    if nr := panel_width(legalizer, shape[:-1], matrix) or whole:
         params = {**window, "n": features, "nr": nr}
         return legalizer.record(own.CONV_PANELS, [padded, in_panels(matrix, nr)], params, padded.dtype, tuple(shape))
     if single:
