@@ -1,6 +1,6 @@
 """From a frame to boxes in a page: a bundle beside onnxruntime-web with JavaScript around it.
 
-    python -m tests.benchmarks.frames [--models shapes,nudenet] [--runs 30] [--frames 10000] [--write]
+    python -m tests.benchmarks.frames [--models shapes,nudenet,letters] [--runs 30] [--frames 10000] [--write]
 
 Frames are canvases, whose pixels both sides read; on the other side a canvas letterboxes, and JavaScript makes planes
 of floats, decodes and suppresses. Both have the page's one thread. `--frames` counts those after which the page's
@@ -15,7 +15,7 @@ import statistics
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sardonyx.api.bundling import bundle_of
 from sardonyx.model.serde.writer import write
@@ -26,6 +26,7 @@ from tests.benchmarks.browser import VERSION, onnxruntime_web
 from tests.benchmarks.report import processor, publish, table
 from tests.benchmarks.vision import FRAMES, OVERLAP, PAD, THRESHOLD
 from tests.packages.installed import modules, sample
+from tests.packages.programs import drawn
 from tests.support.browser import Chromium, open_chromium
 from tests.support.wheel import ROOT
 from tests.web.pages import RUNTIME
@@ -34,44 +35,53 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 SHAPES = ROOT / "examples" / "detector" / "shapes.onnx"
-MODELS: dict[str, tuple[Callable[[], Path], int]] = {
-    "shapes": (lambda: SHAPES, 160),
-    "nudenet": (lambda: Path(modules("nudenet")) / "nudenet" / "320n.onnx", 320),
+MODELS: dict[str, tuple[Callable[[], Path], int, str]] = {
+    "shapes": (lambda: SHAPES, 160, "yolov8"),
+    "nudenet": (lambda: modules("nudenet") / "nudenet" / "320n.onnx", 320, "yolov8"),
+    "letters": (lambda: modules("ddddocr") / "ddddocr" / "common_det.onnx", 416, "yolox"),
 }
-"""Where a model is, and the side of its input."""
+"""Where a model is, the side of its input, and what its output means. The last one finds letters."""
+LETTERS = ("A", "   B", "      Z"), (320, 240), 48
+PICTURES: dict[str, dict[str, Any]] = {
+    "yolov8": {"fit": "contain"},
+    "yolox": {"fit": "corner", "std": (1.0,), "order": "bgr"},
+}
+"""How pictures become the input."""
 SIDES = THEIRS, OURS, _ = ("onnxruntime-web", "Sardonyx", "whole")
 EARLY = 100
 """Frames after which a page has all that it needs."""
 MIB = 1 << 20
 
 
-def measure(chromium: Chromium, name: str, runs: int, frames: int) -> tuple[list[list[str]], str]:
-    """Rows of the table, one for each size of frame, and what the page holds."""
-    find, side = MODELS[name]
+def measure(chromium: Chromium, name: str, runs: int, frames: int) -> tuple[list[list[str]], list[list[float]], str]:
+    """Rows of the table, one for each size of frame, their ratios, and what the page holds."""
+    find, side, head = MODELS[name]
     path = find()
-    image = Picture("images", size=(side, side), fit="contain", pad=PAD)
-    model = with_detection(Source(path).read(), Detection(threshold=THRESHOLD, overlap=OVERLAP), image)
+    image = Picture("images", size=(side, side), pad=PAD, **PICTURES[head])
+    model = with_detection(Source(path).read(), Detection(head, threshold=THRESHOLD, overlap=OVERLAP), image)
     bundle = b"".join(bundle_of(Source(write(model)), ["wasm"], compress=True))
-    picture = sample("portrait.jpg")
+    picture = drawn(*LETTERS) if name == "letters" else sample("portrait.jpg")
     chromium.site.data.update({"model.onnx": path, "model.sdx": bundle, "picture": picture})
     page = chromium.browser.new_page()
     page.set_default_timeout(3e6)
     page.goto(f"{chromium.site.address}/support/page.html")
     page.evaluate("async () => { globalThis.bench = await import('/benchmarks/frames.mjs'); }")
-    rows = []
+    rows, ratios = [], []
     held = ""
     for size, (height, width) in FRAMES.items():
         page.evaluate("([width, height]) => bench.show(width, height)", [width, height])
-        page.evaluate("(about) => bench.start(about)", {"side": side, "threshold": THRESHOLD, "overlap": OVERLAP})
+        about = {"side": side, "head": head, "threshold": THRESHOLD, "overlap": OVERLAP}
+        page.evaluate("(about) => bench.start(about)", about)
         told = page.evaluate("(runs) => bench.steady(runs)", runs)
         theirs, ours, whole = (statistics.median(told["times"][each]) for each in SIDES)
         counts = ", ".join(str(told["counts"][each]) for each in SIDES)
+        ratios.append([ours / theirs, whole / theirs])
         figures = [f"{theirs:.1f}", f"{ours:.1f}", f"{ours / theirs:.2f}", f"{whole:.1f}", f"{whole / theirs:.2f}"]
         rows.append([f"{name}, {size}", *figures, counts])
         if frames and not held:
             held = holding(page, name, frames)
     page.close()
-    return rows, held
+    return rows, ratios, held
 
 
 def holding(page: Page, name: str, frames: int) -> str:
@@ -95,16 +105,20 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="into README.md")
     arguments = parser.parse_args()
     folders = {"benchmarks": Path(__file__).parent, "onnxruntime": onnxruntime_web(), "sardonyx": RUNTIME}
-    rows, lines = [], []
+    rows, ratios, lines = [], [], []
     with open_chromium(folders) as chromium:
         for name in arguments.models:
             try:
-                more, held = measure(chromium, name, arguments.runs, arguments.frames if name == "shapes" else 0)
+                more, those, held = measure(chromium, name, arguments.runs, arguments.frames if name == "shapes" else 0)
             except subprocess.CalledProcessError as error:
                 lines.append(f"* {name}: {error.stderr}")
                 continue
             rows += more
+            ratios += those
             lines += [held] if held else []
+        if ratios:
+            ours, whole = (f"**{statistics.geometric_mean(each):.2f}**" for each in zip(*ratios, strict=True))
+            rows.append(["geometric mean", "", "", ours, "", whole, ""])
         about = f"{processor()}; Chromium {chromium.version}, {THEIRS} {VERSION}."
     head = ["model, frame", f"{THEIRS} and JavaScript, ms", f"{OURS}, ms", "ratio", "all pixels, ms", "ratio", "boxes"]
     publish("frames", [*table(head, rows), "", *lines, "", about], arguments.write)
