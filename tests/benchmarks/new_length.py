@@ -5,9 +5,9 @@
 
 minilm-l3 at lengths in random order, on one thread, beside onnxruntime: milliseconds of processor time of the whole
 process, and medians by ranges of lengths. Each length runs twice, which makes it new and then known, always after a run
-of the other side, which leaves the caches to nobody; afterwards a few of them recur in random order. Each round has new
-sessions. `added` is the median difference between a new length and
-a known one, `ratio` the median of ours by theirs, length by length.
+of the other side, which leaves the caches to nobody; afterwards all of them recur in another order, twice again. Each
+round has new sessions. `added` is the median difference between a run and the second one of the same length, `ratio`
+the median of ours by theirs, length by length.
 
 `--growth` is about a chat, whose memory grows with every token ([growth.py](growth.py)).
 """
@@ -31,11 +31,7 @@ from tests.benchmarks.turns import turns
 
 MODEL = "minilm-l3"
 RANGES = {"10-39": range(10, 40), "40-69": range(40, 70), "70-109": range(70, 110)}
-KINDS = ("new", "known", "recurring")
-RECURRING = 8
-"""How many lengths of each range recur."""
-TIMES = 4
-"""How often each of them does."""
+KINDS = ("new", "recurring", "known")
 UNCOUNTED = (5, 6, 5, 7)
 """Lengths that come first, and warm up."""
 
@@ -67,24 +63,19 @@ class Run:
 def measure(side: str, rounds: int) -> list[dict[str, Any]]:
     """A row for each range and kind of run: medians of both sides."""
     pairs: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    added: Times = defaultdict(list)
+    added: dict[tuple[str, str], list[float]] = defaultdict(list)
     rng = np.random.default_rng(0)
     where = {length: name for name, lengths in RANGES.items() for length in lengths}
     for _ in range(rounds):
         run = Run((ONNXRUNTIME, side), rng)
         for length in UNCOUNTED:
             run.times(length, 2)
-        for length in rng.permutation([*where]).tolist():
-            found = run.times(length, 2)
-            for number, kind in enumerate(("new", "known")):
-                pairs[where[length], kind].append((found[side][number], found[ONNXRUNTIME][number]))
-            added[where[length]].append(found[side][0] - found[side][1])
-        few = [
-            length for lengths in RANGES.values() for length in rng.choice(lengths, RECURRING, replace=False).tolist()
-        ]
-        for length in rng.permutation(few * TIMES).tolist():
-            found = run.times(length)
-            pairs[where[length], "recurring"].append((found[side][0], found[ONNXRUNTIME][0]))
+        for kind in ("new", "recurring"):
+            for length in rng.permutation([*where]).tolist():
+                found = run.times(length, 2)
+                for number, which in enumerate((kind, "known")):
+                    pairs[where[length], which].append((found[side][number], found[ONNXRUNTIME][number]))
+                added[where[length], kind].append(found[side][0] - found[side][1])
     return [
         {
             "lengths": name,
@@ -92,7 +83,7 @@ def measure(side: str, rounds: int) -> list[dict[str, Any]]:
             "ours_ms": statistics.median(ours for ours, _ in pairs[name, kind]),
             "theirs_ms": statistics.median(theirs for _, theirs in pairs[name, kind]),
             "ratio": statistics.median(ours / theirs for ours, theirs in pairs[name, kind]),
-            "added_ms": statistics.median(added[name]) if kind == "new" else None,
+            "added_ms": statistics.median(added[name, kind]) if kind != "known" else None,
         }
         for name in RANGES
         for kind in KINDS

@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
 import sardonyx
+from sardonyx.common.recent import Recent
 from sardonyx.errors import UnsoundError
 from sardonyx.plans import reach
 from sardonyx.plans.epochs import Layout
 from sardonyx.providers.contract import Address
+from sardonyx.runtime import frames
 from sardonyx.runtime.executor import Executor
 from sardonyx.runtime.frames import Frame
+from sardonyx_wasm import device
 from sardonyx_wasm.device import WasmDevice, WasmExecutable
 from sardonyx_wasm.device.steps import Step
 from tests.engine.graphs import model
@@ -170,6 +173,41 @@ def test_sizes_that_recur_are_not_laid_out_again(
         (y,) = session.run(None, feeds)
         (expected,) = reference.run(None, {name: array.astype("f8") for name, array in feeds.items()})
         np.testing.assert_allclose(y, expected, 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("text", [CONVOLUTION, PRODUCT])
+def test_sizes_that_were_forgotten(
+    text: str, threads: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest of three is, each time."""
+    require("wasm")
+    monkeypatch.setattr(frames, "MOST_SIZES", 2)
+    monkeypatch.setattr(device, "MOST_SIZES", 2)
+    bounds: list[int] = []
+    bound = Recent.keep
+
+    def noted(recent: Recent[Any, Any], key: Any, value: Any) -> Any:
+        kept = bound(recent, key, value)
+        bounds.append(len(recent))
+        return kept
+
+    monkeypatch.setattr(Recent, "keep", noted)
+    options = sardonyx.SessionOptions()
+    options.intra_op_num_threads = threads
+    made = model(text)
+    session = sardonyx.InferenceSession(made, options, providers=[WASM])
+    reference = ReferenceEvaluator(made)
+    tail = (32, 10, 9) if text == CONVOLUTION else (300,)
+    fixed = {
+        port.name: rng.normal(size=port.shape).astype("f4") / 8 for port in session.get_inputs() if port.name != "x"
+    }
+    for rows in (30, 20, 10, 30, 20, 10, 30, 10, 20, 30):
+        feeds = {"x": rng.normal(size=(rows, *tail)).astype("f4"), **fixed}
+        (y,) = session.run(None, feeds)
+        (expected,) = reference.run(None, {name: array.astype("f8") for name, array in feeds.items()})
+        np.testing.assert_allclose(y, expected, 1e-3, 1e-3)
+    assert max(bounds) == 2
 
 
 def test_only_the_plan_that_fits_has_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sardonyx.common import memory
 from sardonyx.common.cached import cached_property
+from sardonyx.common.recent import Recent
 from sardonyx.common.record import field, record
 from sardonyx.common.strings import RunStrings, StringTable
 from sardonyx.errors import EPFail, RuntimeException
@@ -33,7 +34,7 @@ SPARE = 32 << 20
 """if they take no more bytes."""
 LARGEST = 1 << 62
 """More bytes than any buffer has."""
-MOST_SIZES = 64
+MOST_SIZES = 256
 """Sizes that an epoch remembers to have been bound for."""
 FEW_TURNS = 32
 """Turns of a loop that a device takes at first before the host looks after it."""
@@ -177,7 +178,7 @@ class Frame:
         """How often the buffers of each epoch came to lie elsewhere."""
         self._bound: list[list[int] | None] = [None] * epochs
         """What that was, up to each epoch, when its launches were bound."""
-        self._known: list[dict[frozenset[tuple[str, int]], Binding]] = [{} for _ in range(epochs)]
+        self._known: list[Recent[frozenset[tuple[str, int]], Binding]] = [Recent(MOST_SIZES) for _ in range(epochs)]
         """What each epoch was bound for, with the launches that it has, since its buffers lie where they lie."""
         self._most_of: dict[tuple[int, int], np.ndarray] = {}
         """How far launches of segments that are bound may go."""
@@ -251,9 +252,7 @@ class Frame:
                 runs[k : k + 1] = [self._bind(segment, [distinct[place] for place in values.places])]
                 self._known[number].clear()
         if len(binding.params) == len(epoch.segments):
-            if len(self._known[number]) >= MOST_SIZES:
-                self._known[number].clear()
-            self._known[number][key] = binding
+            self._known[number].keep(key, binding)
         self._bound[number] = moves
         return binding
 

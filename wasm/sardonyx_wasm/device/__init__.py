@@ -21,6 +21,7 @@ from sardonyx.common import cache, memory
 from sardonyx.common.crew import Crew
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.forks import Whole
+from sardonyx.common.recent import Recent
 from sardonyx.common.record import record
 from sardonyx.common.termination import is_governed, poll, stopping
 from sardonyx.common.threads import OneThread
@@ -32,7 +33,7 @@ from ..abi import BROKEN, COPIES, COPY, HOSTED, PARTS_OF, SCRATCH, STOPPED, TAKE
 from ..hosts import Host, LoadedModule
 from . import blas
 from .allocation import Allocation
-from .products import MOST_SIZES, Products
+from .products import MOST_BOUND, MOST_SIZES, Products
 from .steps import Bound, Hosted, Numbers, Place, Shared, Step
 from .words import Entry, Launch, Words
 
@@ -331,7 +332,10 @@ class _Walk(_Run):
         self._has_large = is_large
         self._room: Allocation | None = None
         self._most = 0
-        self._forms: dict[bytes, _Form] = {}
+        most = max(1, min(MOST_SIZES, MOST_BOUND // len(steps)))
+        for step, _, _ in steps:
+            step.remember(most)
+        self._forms: Recent[bytes, _Form] = Recent(most)
         """Those that there are, by parameters."""
         self._written: list[list[int]] = [[]] * len(steps)
         self._form = self._take(params)
@@ -345,9 +349,7 @@ class _Walk(_Run):
         key = params.tobytes()
         form = self._forms.get(key)
         if form is None:
-            if len(self._forms) >= MOST_SIZES:
-                self._forms.clear()
-            form = self._forms[key] = self._formed(tuple(params.tolist()))
+            form = self._forms.keep(key, self._formed(tuple(params.tolist())))
         if form.placed:
             self._make_room(form)
         if form.words != self._written:

@@ -18,8 +18,10 @@ from .blas import MOST_PLACES, Product, product, right_sides
 from .operands import ArrayAt, Right, side_by_side
 from .widths import broad
 
-MOST_SIZES = 64
-"""Sizes that are remembered, of a product and of all of a segment."""
+MOST_SIZES = 256
+"""Sizes that are remembered, of a product and of all of a segment,"""
+MOST_BOUND = 8192
+"""where its steps for all of them are no more: one takes 1 to 4 kB."""
 
 Forms: TypeAlias = dict[tuple[int, tuple[tuple[Right, ...], ...]], int]
 """Numbers of right sides, by the columns of a panel and what `Product.right` takes."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sardonyx.common.recent import Recent
 from sardonyx.common.record import record
 
 from ..abi import CONVOLUTIONS, LAUNCH, PARAMS, SCRATCH
@@ -79,13 +80,17 @@ class Step(ABC):
 
     def __init__(self, numbers: Numbers, threads: int) -> None:
         self._numbers, self._threads = numbers, threads
-        self._bounds: dict[tuple[int, ...], Bound] = {}
+        self._bounds: Recent[tuple[int, ...], Bound] = Recent(MOST_SIZES)
         self.size = LAUNCH + numbers.room
 
     @abstractmethod
     def bound(self, params: tuple[int, ...]) -> Bound:
         """The product for these parameters."""
         ...
+
+    def remember(self, most: int) -> None:
+        """Keep so many bound products."""
+        self._bounds.most = most
 
     def place(self, bound: Bound, place: int) -> None:
         """Have a product that needs it work in memory at an address."""
@@ -94,13 +99,6 @@ class Step(ABC):
     def _own(self, work: int, addresses: Sequence[int], params: Sequence[int]) -> Bound:
         """Leave a light product to the module."""
         return Bound(_nothing, self._numbers.own(*addresses, *params), work, self._threads > 1 and work >= WAKING)
-
-    def _keep(self, params: tuple[int, ...], bound: Bound) -> Bound:
-        """Remember a product that takes long to bind."""
-        if len(self._bounds) >= MOST_SIZES:
-            self._bounds.clear()
-        self._bounds[params] = bound
-        return bound
 
 
 class Hosted(Step):
@@ -136,12 +134,12 @@ class Hosted(Step):
     def bound(self, params: tuple[int, ...]) -> Bound:
         whole = self._made.get(params) or self._products.of(params)
         if self._products.is_light(whole):
-            return self._bounds.get(params) or self._keep(params, self._own(whole.work, self._addresses, params))
+            return self._bounds.get(params) or self._bounds.keep(params, self._own(whole.work, self._addresses, params))
         is_small = whole.work < self._least
         if whole.form < 0 and is_small:
             whole.lay_out()
         if not (is_small and whole.is_plain):
-            return self._bounds.get(params) or self._keep(params, self._divided(whole, params))
+            return self._bounds.get(params) or self._bounds.keep(params, self._divided(whole, params))
         x, w, y = self._addresses
         lefts = whole.lefts.get(x) or whole.left_sides(self._array, x)
         results = whole.results.get(y) or whole.result_sides(self._array, y)
@@ -225,7 +223,7 @@ class Shared(Step):
         self._scratch = scratch
 
     def bound(self, params: tuple[int, ...]) -> Bound:
-        return self._bounds.get(params) or self._keep(params, self._made(params))
+        return self._bounds.get(params) or self._bounds.keep(params, self._made(params))
 
     def _made(self, params: tuple[int, ...]) -> Bound:
         product, scratch = self._make(params), self._scratch
