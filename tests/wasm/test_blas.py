@@ -264,6 +264,8 @@ def test_planes(tile: tuple[int, int], kernel: tuple[int, int], strides: tuple[i
 def test_only_large_products_of_floats_are_taken() -> None:
     assert blas.takes(routine("matmul", [[64, 64], [64, 64], [64, 64]]))
     assert blas.takes(routine("matmul", [["p0", 64], [64, 64], ["p0", 64]]))
+    assert blas.takes(routine("matmul", [["p0", 32], [32, 32], ["p0", 32]]))
+    assert not blas.takes(routine("matmul", [["p0", 16], [16, 16], ["p0", 16]]))
     assert blas.takes(routine("matmul", [[64, 64], [64, 64], [64, 64]], "float64"))
     assert not blas.takes(routine("matmul", [[8, 64], [64, 64], [8, 64]]))
     assert not blas.takes(routine("depthwise", [[1, 9, 9, 64], [9, 64], [1, 7, 7, 64]]))

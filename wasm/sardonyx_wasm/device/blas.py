@@ -63,7 +63,8 @@ MOST_PLACES = 128
 """Places where a product is remembered."""
 
 _ALL = 1 << 60  # rows of a block, where BLAS gets all of them
-_FEW = 16  # rows that a thread should have, and that a product probably has
+_FEW = 16  # rows that a thread should have
+_LIKELY = 64  # rows that a product of any number may well have
 _ROWS = 7  # that a block may have at least, so that up to three that are left over can go with four
 REGISTER = 64  # bytes of one of AVX-512
 _MANY, _NEAR = 24, 1 << 15  # rows from which on narrow panels are better, and bytes of a panel that stays nearest
@@ -132,7 +133,7 @@ def takes(code: Any, repeated: bool = False) -> bool:
     depth = code.inputs[0][-1]
     known = prod(size for size in (depth, columns) if isinstance(size, int))
     if isinstance(depth, int) and isinstance(columns, int) and any(isinstance(size, str) for size in rows):
-        return known >= fewest // _FEW
+        return known >= fewest // _LIKELY
     return any(isinstance(size, str) for size in (depth, columns)) or prod(rows) * known >= fewest
 
 
