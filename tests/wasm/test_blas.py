@@ -261,6 +261,37 @@ def test_planes(tile: tuple[int, int], kernel: tuple[int, int], strides: tuple[i
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize(("threads", "parts"), [(1, 1), (2, 4), (3, 4)])
+def test_planes_that_share_weights_are_divided_where_rows_are_few(
+    threads: int, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The matrices of a stride of two: nine on an axis, the last four of which have one weight."""
+    monkeypatch.setattr(blas, "in_blocks", lambda: False)
+    monkeypatch.setattr(blas, "SHARED", 1)
+    attributes: dict[str, Any] = {"tile": (4, 4), "kernel": (3, 3), "strides": (2, 2), "dilations": (1, 1)}
+    down, across = filters(attributes)
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((7 * 7, down.places, across.places, 20)).astype(np.float32)
+    b = rng.standard_normal((down.weights * across.weights, 20, 70)).astype(np.float32)
+    memory = Memory(b, np.full(1 << 21, np.nan, np.float32))
+    matrices, room, _ = memory.addresses
+    code = routine("conv_winograd", [[1, 0, 0, 20], b.shape, [1, 28, 28, 70]], n=70, **attributes)
+    call = calls.Call(blas.product(code, [0, matrices, 0], ()), memory.array, threads, ("before", "after"))
+    assert call.layout
+    assert call.room <= 1 << 23
+    call.use(room)
+    memory.array(room, a.shape)[...] = a
+    with OneThread():
+        for number in range(len(call.parts)):
+            call.do(number, number % threads)
+    which = [np.minimum(np.arange(line.places), line.weights - 1) for line in (down, across)]
+    planes = b.reshape(down.weights, across.weights, 20, 70)[np.ix_(*which)]
+    expected = np.einsum("tpqk,pqkn->tpqn", a.astype(np.float64), planes)
+    np.testing.assert_allclose(memory.array(room + call.layout.left, expected.shape), expected, 1e-4, 1e-4)
+    assert len(call.parts) == parts
+    assert call.layout.is_common == (threads > 1)
+
+
 def test_only_large_products_of_floats_are_taken() -> None:
     assert blas.takes(routine("matmul", [[64, 64], [64, 64], [64, 64]]))
     assert blas.takes(routine("matmul", [["p0", 64], [64, 64], ["p0", 64]]))

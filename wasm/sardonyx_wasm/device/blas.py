@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from itertools import chain, pairwise
+from itertools import chain
 from math import gcd, prod
 from typing import Any
 
@@ -61,6 +61,8 @@ SHARED = 1 << 20
 """Multiplications from which on it is worth waking other threads."""
 MOST_PLACES = 128
 """Places where a product is remembered."""
+UNEVEN = 1.2
+"""How much more the busiest thread may do than its share."""
 
 _ALL = 1 << 60  # rows of a block, where BLAS gets all of them
 _FEW = 16  # rows that a thread should have
@@ -70,7 +72,6 @@ REGISTER = 64  # bytes of one of AVX-512
 _MANY, _NEAR = 24, 1 << 15  # rows from which on narrow panels are better, and bytes of a panel that stays nearest
 _HALVES = 1.03, 0.9  # what a column costs in a narrow one: there may be fewer zeros, and it alone may be near
 _AGAIN = 1 << 20  # bytes of left sides that are read for each panel
-_UNEVEN = 1.2  # how much more the busiest thread may do than its share
 _VECTOR = 9000  # multiplications by a vector that OpenBLAS does not divide among threads of its own
 _CACHED = 1 << 19  # bytes of a matrix that may be read in panels, though it is not stored so
 _AVX512 = frozenset({"X86_V4", "AVX512_SKX", "AVX512_ICL"})
@@ -179,7 +180,10 @@ class Product:
         self._again = max(1, _CACHED // max(1, self.itemsize * self.depth * b.width))
         """Panels that stay in the cache until they are read again."""
         self._rights: Rights = {}
-        self._groups = list(self.shared.groups())
+        self.groups = list(self.shared.groups())
+        """Of matrices that are alike."""
+        self._here = range(len(self.groups))
+        """Those that are multiplied."""
         self._across: dict[tuple[int, int, int], list[tuple[int, int, int, int]]] = {}
         self._known: dict[Form, tuple[list[View], list[Part]]] = {}
 
@@ -204,25 +208,21 @@ class Product:
         found._known, found._rights, found._lefts, found._results = {}, {}, {}, {}
         return found
 
-    def matrices(self, which: range) -> Product:
-        """Some of the products, where none share an operand."""
-        x, w, y = self.addresses
-        a = self.a._replace(address=x + which.start * self.a.between)
-        b = self.b._replace(address=w + which.start * self.b.between)
-        c = self.c._replace(address=y + which.start * self.c.between)
-        return Product((len(which), self.rows, self.depth, self.columns), self.most, a, b, c, self.unit, self.pieces)
+    def group(self, number: int) -> Product:
+        """Those of one group of matrices."""
+        found = self.at(self.addresses, self._rights)
+        found._known, found._lefts, found._results, found._here = {}, {}, {}, range(number, number + 1)
+        return found
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether some of several share an operand."""
+        return self.shared.left != self.shared.right
 
     @property
     def is_stack(self) -> bool:
         """Whether there are several, and none share an operand."""
         return self.count > 1 and self.unit == 1 and self.shared == Sharing((1, self.count), (1, self.count))
-
-    def is_uneven(self, threads: int) -> bool:
-        """Whether so many threads had better divide matrices that share no operand than their rows."""
-        units = self.rows // self.unit
-        ends = [self.cut(units * number // threads) for number in range(threads + 1)]
-        most = max(end - start for start, end in pairwise([0, *ends[1:]]))
-        return self.count >= threads and self.shared.left == self.shared.right and most * threads > _UNEVEN * units
 
     def sharers(self, threads: int) -> int:
         """How many threads do it, of so many."""
@@ -233,7 +233,7 @@ class Product:
         if self.rows >= _FEW * threads and not is_heavy(self.rows, self.depth, self.columns):
             return False
         most = -(-len(self.panels) // threads) * threads
-        return len(self.panels) >= threads and (self.rows < _FEW * threads or most <= _UNEVEN * len(self.panels))
+        return len(self.panels) >= threads and (self.rows < _FEW * threads or most <= UNEVEN * len(self.panels))
 
     def parts(self, threads: int, size: int) -> list[range]:
         """The units that are done at a time, `size` of them at most, by so many threads."""
@@ -325,7 +325,8 @@ class Product:
                 many = count, wide
                 if by_panels:
                     counts, steps_a, steps_c, many = counts[::-1], steps_a[::-1], steps_c[::-1], many[::-1]
-                for group, (first, _, sides, _) in enumerate(self._groups):
+                for group in self._here:
+                    first, _, sides, _ = self.groups[group]
                     key = (group, row, wide > 1)
                     if key not in lefts:
                         sizes: Numbers = (pieces, *sides, *counts, size, depth)
@@ -396,7 +397,7 @@ class Product:
     def right(self, group: int, column: int, times: int, wide: int, often: bool, by_panels: bool) -> View:
         """Right sides: so many times some panels from a column on, for one block of rows or for several."""
         b = self.b
-        _, other, counts, steps = self._groups[group]
+        _, other, counts, steps = self.groups[group]
         blocks, depth = (2, 0) if often else (1, 0), self.depth // self.pieces
         axes = [(wide, b.panel), blocks] if by_panels else [blocks, (wide, b.panel)]
         sizes = (self.pieces, *counts, *[size for size, _ in axes], depth, b.width)
