@@ -290,6 +290,7 @@ def test_planes_that_share_weights_are_divided_where_rows_are_few(
     np.testing.assert_allclose(memory.array(room + call.layout.left, expected.shape), expected, 1e-4, 1e-4)
     assert len(call.parts) == parts
     assert call.layout.is_common == (threads > 1)
+    assert sum(each.work for each, *_ in call.parts) == call.work
 
 
 def test_only_large_products_of_floats_are_taken() -> None:

@@ -41,7 +41,7 @@ from .operands import (
     side_by_side,
     view,
 )
-from .widths import broad, is_heavy
+from .widths import broad
 
 FEWEST = 1 << 16
 """Products of fewer multiplications are done sooner by WebAssembly than handed over."""
@@ -61,11 +61,8 @@ SHARED = 1 << 20
 """Multiplications from which on it is worth waking other threads."""
 MOST_PLACES = 128
 """Places where a product is remembered."""
-UNEVEN = 1.2
-"""How much more the busiest thread may do than its share."""
 
 _ALL = 1 << 60  # rows of a block, where BLAS gets all of them
-_FEW = 16  # rows that a thread should have
 _LIKELY = 64  # rows that a product of any number may well have
 _ROWS = 7  # that a block may have at least, so that up to three that are left over can go with four
 REGISTER = 64  # bytes of one of AVX-512
@@ -212,6 +209,8 @@ class Product:
         """Those of one group of matrices."""
         found = self.at(self.addresses, self._rights)
         found._known, found._lefts, found._results, found._here = {}, {}, {}, range(number, number + 1)
+        found.count = prod(self.groups[number][2])
+        found.work = self.work // self.count * found.count
         return found
 
     @property
@@ -227,13 +226,6 @@ class Product:
     def sharers(self, threads: int) -> int:
         """How many threads do it, of so many."""
         return threads if self.work >= SHARED else 1
-
-    def is_wide(self, threads: int) -> bool:
-        """Whether so many threads had better divide the panels than the rows: they then read less."""
-        if self.rows >= _FEW * threads and not is_heavy(self.rows, self.depth, self.columns):
-            return False
-        most = -(-len(self.panels) // threads) * threads
-        return len(self.panels) >= threads and (self.rows < _FEW * threads or most <= UNEVEN * len(self.panels))
 
     def parts(self, threads: int, size: int) -> list[range]:
         """The units that are done at a time, `size` of them at most, by so many threads."""
@@ -307,7 +299,7 @@ class Product:
 
     def views(self, rows: int, panels: range) -> tuple[list[View], list[Part]]:
         """The left sides for so many rows, and what they are multiplied by, sweep by sweep."""
-        if self.count == self.pieces == 1 and 0 < rows <= self._near:
+        if self.count == self.pieces == 1 and 0 < rows <= self._near and not self.is_shared:
             return self._flat_views(rows, panels)
         a, b, c = self.a, self.b, self.c
         if self._is_one_call(rows) and len(panels):

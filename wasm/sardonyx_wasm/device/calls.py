@@ -16,7 +16,7 @@ from sardonyx.common.record import record
 
 from . import blas
 from .blas import BAND, COMMON, PACKED_BAND, REGISTER, Product
-from .division import divided, is_uneven
+from .division import divided, is_uneven, is_wide
 from .heights import whole
 from .operands import ArrayAt, Numbers, Step
 from .products import multiply
@@ -54,12 +54,12 @@ class Call:
         self._bound: dict[tuple[int, int], list[Step]] = {}
         self._place = 0
         units, panels = range(product.rows // product.unit), product.panels
-        is_wide = threads > 1 and product.is_wide(threads)
-        is_by_matrices = threads > 1 and not is_wide and is_uneven(product, threads)
+        is_by_panels = threads > 1 and is_wide(product, threads)
+        is_by_matrices = threads > 1 and not is_by_panels and is_uneven(product, threads)
         size = max(1, len(units))
         self.layout: Layout | None = None
         if stages:
-            size, self.layout = _layout(product, stages, is_wide or is_by_matrices, len(units))
+            size, self.layout = _layout(product, stages, is_by_panels or is_by_matrices, len(units))
         count = ranges(product.work, threads)
         self.parts: list[tuple[Product, range, range]]
         """Which products, units and panels each part is."""
@@ -67,7 +67,7 @@ class Call:
         is_stack = threads > 1 and not stages and product.is_stack and product.count >= threads
         if is_stack or (is_common and is_by_matrices):
             self.parts = [(each, units, panels) for each in divided(product, count)]
-        elif is_wide and (is_common or not stages):
+        elif is_by_panels and (is_common or not stages):
             count = min(count, len(panels))
             self.parts = [(product, units, part(panels, k, count)) for k in range(count)]
         else:

@@ -1,12 +1,26 @@
-"""Products of several matrices, which threads divide matrix by matrix: none is cut, so that no sum changes."""
+"""Products that threads divide by panels, or matrix by matrix, rather than by rows. No sum changes."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
 
-from .blas import UNEVEN, Product
+from .blas import Product
 from .shares import part
+from .widths import is_heavy
+
+_FEW = 16  # rows that a thread should have
+_UNEVEN = 1.2  # how much more the busiest thread may do than its share
+
+
+def is_wide(product: Product, threads: int) -> bool:
+    """Whether so many threads had better divide the panels than the rows: they then read less."""
+    is_low = product.rows < _FEW * threads
+    if not is_low and not is_heavy(product.rows, product.depth, product.columns):
+        return False
+    panels = len(product.panels)
+    most = -(-panels // threads) * threads
+    return panels >= threads and (is_low or most <= _UNEVEN * panels)
 
 
 def is_uneven(product: Product, threads: int) -> bool:
@@ -14,7 +28,7 @@ def is_uneven(product: Product, threads: int) -> bool:
     units = product.rows // product.unit
     ends = [product.cut(units * number // threads) for number in range(threads + 1)]
     most = max(end - start for start, end in pairwise([0, *ends[1:]]))
-    if product.count < threads or most * threads <= UNEVEN * units:
+    if product.count < threads or most * threads <= _UNEVEN * units:
         return False
     return not product.is_shared or _most(product, threads) * units < most * product.count
 
