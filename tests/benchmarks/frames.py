@@ -14,6 +14,7 @@ import argparse
 import statistics
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,18 +36,33 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 SHAPES = ROOT / "examples" / "detector" / "shapes.onnx"
-MODELS: dict[str, tuple[Callable[[], Path], int, str]] = {
-    "shapes": (lambda: SHAPES, 160, "yolov8"),
-    "nudenet": (lambda: modules("nudenet") / "nudenet" / "320n.onnx", 320, "yolov8"),
-    "letters": (lambda: modules("ddddocr") / "ddddocr" / "common_det.onnx", 416, "yolox"),
-}
-"""Where a model is, the side of its input, and what its output means. The last one finds letters."""
 LETTERS = ("A", "   B", "      Z"), (320, 240), 48
+
+
+@dataclass(frozen=True)
+class Model:
+    """Where a detector is, the side of its input, what its output means, and a picture with something that it finds."""
+
+    find: Callable[[], Path]
+    side: int
+    head: str
+    picture: Callable[[], Path | bytes]
+
+
+def portrait() -> Path:
+    return sample("portrait.jpg")
+
+
+MODELS = {
+    "shapes": Model(lambda: SHAPES, 160, "yolov8", portrait),
+    "nudenet": Model(lambda: modules("nudenet") / "nudenet" / "320n.onnx", 320, "yolov8", portrait),
+    "letters": Model(lambda: modules("ddddocr") / "ddddocr" / "common_det.onnx", 416, "yolox", lambda: drawn(*LETTERS)),
+}
 PICTURES: dict[str, dict[str, Any]] = {
     "yolov8": {"fit": "contain"},
     "yolox": {"fit": "corner", "std": (1.0,), "order": "bgr"},
 }
-"""How pictures become the input."""
+"""How pictures become the input, by heads."""
 SIDES = THEIRS, OURS, _ = ("onnxruntime-web", "Sardonyx", "whole")
 EARLY = 100
 """Frames after which a page has all that it needs."""
@@ -55,13 +71,13 @@ MIB = 1 << 20
 
 def measure(chromium: Chromium, name: str, runs: int, frames: int) -> tuple[list[list[str]], list[list[float]], str]:
     """Rows of the table, one for each size of frame, their ratios, and what the page holds."""
-    find, side, head = MODELS[name]
-    path = find()
-    image = Picture("images", size=(side, side), pad=PAD, **PICTURES[head])
-    model = with_detection(Source(path).read(), Detection(head, threshold=THRESHOLD, overlap=OVERLAP), image)
-    bundle = b"".join(bundle_of(Source(write(model)), ["wasm"], compress=True))
-    picture = drawn(*LETTERS) if name == "letters" else sample("portrait.jpg")
-    chromium.site.data.update({"model.onnx": path, "model.sdx": bundle, "picture": picture})
+    model = MODELS[name]
+    path = model.find()
+    image = Picture("images", size=(model.side, model.side), pad=PAD, **PICTURES[model.head])
+    detection = Detection(model.head, threshold=THRESHOLD, overlap=OVERLAP)
+    whole = write(with_detection(Source(path).read(), detection, image))
+    bundle = b"".join(bundle_of(Source(whole), ["wasm"], compress=True))
+    chromium.site.data.update({"model.onnx": path, "model.sdx": bundle, "picture": model.picture()})
     page = chromium.browser.new_page()
     page.set_default_timeout(3e6)
     page.goto(f"{chromium.site.address}/support/page.html")
@@ -70,13 +86,13 @@ def measure(chromium: Chromium, name: str, runs: int, frames: int) -> tuple[list
     held = ""
     for size, (height, width) in FRAMES.items():
         page.evaluate("([width, height]) => bench.show(width, height)", [width, height])
-        about = {"side": side, "head": head, "threshold": THRESHOLD, "overlap": OVERLAP}
+        about = {"side": model.side, "head": model.head, "threshold": THRESHOLD, "overlap": OVERLAP}
         page.evaluate("(about) => bench.start(about)", about)
         told = page.evaluate("(runs) => bench.steady(runs)", runs)
-        theirs, ours, whole = (statistics.median(told["times"][each]) for each in SIDES)
+        theirs, ours, all_ = (statistics.median(told["times"][each]) for each in SIDES)
         counts = ", ".join(str(told["counts"][each]) for each in SIDES)
-        ratios.append([ours / theirs, whole / theirs])
-        figures = [f"{theirs:.1f}", f"{ours:.1f}", f"{ours / theirs:.2f}", f"{whole:.1f}", f"{whole / theirs:.2f}"]
+        ratios.append([ours / theirs, all_ / theirs])
+        figures = [f"{theirs:.1f}", f"{ours:.1f}", f"{ours / theirs:.2f}", f"{all_:.1f}", f"{all_ / theirs:.2f}"]
         rows.append([f"{name}, {size}", *figures, counts])
         if frames and not held:
             held = holding(page, name, frames)

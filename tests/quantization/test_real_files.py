@@ -46,8 +46,9 @@ THEIRS_IS_WRONG = {
     "eeg-spindle-unet": {"qdq", "qdq channels", "qop"},
     "slovorez-fp16": {"qdq", "qdq channels"},
 }
-"""A bias that convolutions share has one scale there; a constant of -1e9 is rounded; scales of float16 stand in an
-operator set that has none. `test_right_models.py` has each of them by itself."""
+"""A bias that convolutions share has one scale there; a tensor that was empty in all samples, whose range is infinite,
+is rounded; scales of float16 stand in an operator set that has none. `test_right_models.py` has shared biases, infinite
+ranges and float16 by themselves."""
 OURS_REFUSES = {("slovorez-fp16", "qop"), ("slovorez-fp16", "dynamic")}
 """Quantized operators take float32; there they get float16."""
 
