@@ -86,14 +86,18 @@ def _exp(f: _StrictBody, x: Value) -> Value:
 
 
 def _sigmoid(f: _StrictBody, x: Value) -> Value:
-    """1 - e / (e + 1) or e - e * e / (e + 1), where e = exp(-abs(x)): what is rounded twice is the lesser part."""
-    least = f.number(-LN2 * (f.bias + f.mantissa + 1))
-    y = f.let(call("max", f.from_bits(f.to_bits(x) | f.sign), least))
+    """w / (w + d + 1), where x = r + n * log(2), d = exp(-r) - 1, and w = 2**n is exact: two sums and a quotient are
+    rounded. All is 2**32 as much, so that w is no subnormal where the quotient is one.
+    """
+    scale = 2.0**32
+    least, most = f.number(-LN2 * (f.bias + f.mantissa + 1)), f.number(LN2 * (f.mantissa + 6))
+    y = f.let(call("min", call("max", x, least), most))
     n, bits = f.shifted(y * float(1 / LN2), f.bias + 32)
     r = f.reduced(y, n)
-    e = f.let(((r * r * f.fit("exp", r) + r) * 2.0**-32 + 2.0**-32) * f.power(bits))
-    base = f.let(where(x < 0, e, f.number(1)))
-    return base - base * (e / (e + 1))
+    signed = [f.number((-1) ** k * scale * c) for k, c in enumerate(FITS[f.dtype]["exp"])]
+    d = f.let(r * r * f.polynomial(signed, r) - r * scale)
+    w = f.let(f.power(bits))
+    return w / (w + d + scale)
 
 
 def _tanh(f: _StrictBody, x: Value) -> Value:

@@ -149,12 +149,16 @@ class Loops(Body):
     def _vectors(self, axis: int, bounds: Bounds, body: Callable[[int], None], most: int) -> None:
         f, (start, stop) = self.f, bounds
         with self.walk(axis, start) as at:
-            if most > 1:
-                wide = self.let(expr(plus(stop, -most * LANES)))
-                with f.while_(at <= wide), self.nest():
-                    body(most)
-                    self.step(axis, most * LANES)
-            with self.overlapping(axis, stop):
+            if most == 1:
+                with self.overlapping(axis, stop):
+                    body(1)
+                return
+            wide = self.let(expr(plus(stop, -most * LANES)))
+            with f.while_(at <= wide), self.nest():
+                body(most)
+                self.step(axis, most * LANES)
+            self.settle()
+            with f.if_(at < stop), self.nest(), self.overlapping(axis, stop):  # constants are loaded before a loop
                 body(1)
 
     @contextmanager
