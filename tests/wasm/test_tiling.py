@@ -68,6 +68,13 @@ def test_where_one_axis_has_no_filter_the_other_has() -> None:
     assert (way.beside, way.columns, outputs(way)) == (8, True, (6, 1))
 
 
+@pytest.mark.parametrize("in_place", [True, False])
+def test_where_blas_copies_many_small_products_are_dear(in_place: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas, "in_blocks", lambda: in_place)
+    assert outputs(fastest("wasmtime", (1, 20, 20), 64, 128, HALF)) == ((4, 4) if in_place else ())
+    assert outputs(fastest("wasmtime", (1, 20, 20), 64, 64, THREE)) == (4, 4)
+
+
 def test_integers_stay_exact() -> None:
     assert fastest("v8", (1, 56, 56), 64, 64, THREE, exact=True) == Way()
 

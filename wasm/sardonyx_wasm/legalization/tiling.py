@@ -1,7 +1,8 @@
 """How a convolution is done fastest: in which tiles, how many outputs side by side. Costs are in multiplications.
 
 They are measured in convolutions, for each host. BLAS multiplies about twice as fast as V8's code, and wants what
-windows see side by side; all else is WebAssembly in both. Tiles go through V8's code in bands.
+windows see side by side; all else is WebAssembly in both. Tiles go through V8's code in bands. A BLAS that copies what
+it multiplies makes many small products dear.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from sardonyx.common.record import record
+from sardonyx.common.record import record, replace
 from sardonyx.compiler.legalization.filtering import POINTS, Filter, choices, moved
 
 from ..device import blas
@@ -48,6 +49,8 @@ _COSTS = {
     "wasmtime": _Costs(6, 3, lanes=16, single=3, columns=10, copied=15, launched=250_000, read=14, repacked=20),
     "v8": _Costs(2, 7.5, lanes=8, single=8, read=4, again=2),
 }
+_COPYING = replace(_COSTS["wasmtime"], moved=9, stored=5, repacked=30)
+"""Natively, where BLAS does not do small products in place."""
 _FEWEST = 4
 """Channels on both sides, and rows of a product."""
 _WIDEST = 64
@@ -99,7 +102,7 @@ def fastest(
     >>> fastest("v8", (1, 56, 56), 3, 1, three)
     Way(beside=8, columns=False, filters=None)
     """
-    costs = _COSTS[target]
+    costs = _COSTS[target] if target == "v8" or blas.in_blocks() else _COPYING
     ways = [(_direct(costs, places, channels, features, window), Way())]
     if not exact:
         ways += ((cost, Way(filters=lines)) for cost, lines in _tiled(costs, places, channels, features, window))
