@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from sardonyx.common.record import record
 
-from ..assembler import Expr, Function, Label, Operand, ValueType, f32, f32x4, f64, f64x2, i32
+from ..assembler import Expr, Function, Label, Operand, ValueType, Variable, f32, f32x4, f64, f64x2, i32
 from ..code import Unit
 
 
@@ -22,7 +22,8 @@ from ..code import Unit
 class Shape:
     """The register tile of a compiler: `height` rows, `vectors` of 16 bytes, `unroll` steps of depth in its loop.
 
-    `flat` has heights with too few sums to hide the latency of additions, and how many panels then go at once.
+    `flat` has heights with too few sums to hide the latency of additions, and how many panels then go at once, if the
+    rows of a panel lie side by side.
     """
 
     height: int
@@ -39,7 +40,7 @@ class Shape:
 # There are 16 registers: V8 keeps 12 sums in them, and four steps of depth take less time than twice two. Cranelift
 # computes nothing before all loads of a block, and a multiply-add overwrites a factor: fewer sums in wider tiles suit
 # it, and no unrolling.
-SHAPES = {"v8": Shape(6, 2, 4, ((1, 3), (2, 2))), "wasmtime": Shape(2, 4, 1, ())}
+SHAPES = {"v8": Shape(6, 2, 4, ((1, 4), (2, 2))), "wasmtime": Shape(2, 4, 1, ())}
 
 BLOCK = 60
 """Rows that are best multiplied at once: a block of A stays in the cache while panels of B stream by."""
@@ -82,7 +83,8 @@ def tile(unit: Unit, height: int, dtype: str = "float32", panels: int = 1) -> Fu
     Its parameters, all i32: `rows`, the address of the `height` addresses of rows of A; `offsets`, the address of what
     is added to them for each of the `segments`; `depth`, the bytes of A in a segment; `b`, the panel, `b_row`, the
     bytes from one of its rows to the next, and `b_panel`, those from one panel to the next; `c` and `c_row`, where the
-    first row of results goes and the bytes to the next. All columns of the panels are written.
+    first row of results goes and the bytes to the next. All columns of the panels are written. Where there are several
+    panels, `b_row` is the width of one.
     """
     name = f"tile_{dtype}_{height}x{panels}"
     return unit.once("tile", name, lambda: _tile(unit, name, height, dtype, panels))  # type: ignore[no-any-return]
@@ -94,26 +96,45 @@ def _tile(unit: Unit, name: str, height: int, dtype: str, panels: int) -> Functi
     with unit.module.function(name, dict.fromkeys(_TILE, i32)) as f:
         a = [f.local(i32) for _ in range(height)]
         b = [f.b, *(f.let(f.b + p * f.b_panel) for p in range(1, panels))]
-        sums = [[f.local(lanes.type) for _ in range(panels * shape.vectors)] for _ in a]
-        row = [f.local(lanes.type) for _ in sums[0]]
+        columns = [(p, 16 * v) for p in b for v in range(shape.vectors)]
+        sums = [[f.local(lanes.type) for _ in columns] for _ in a]
+        row = [f.local(lanes.type) for _ in columns]
         one = f.local(lanes.type)
         end = f.local(i32)
+
+        def add(total: Variable, factor: Expr, y: Expr) -> None:
+            f.set(total, lanes.type.relaxed_madd(factor, y, total) if fused else total + factor * y)
+
+        def step(offset: int) -> None:
+            f.set(f.b, f.b + f.b_row)
+            for x, (p, at) in zip(row, columns):
+                f.set(x, lanes.type.load(p, offset=at))
+            for x, totals in zip(a, sums):
+                f.set(one, lanes.splat(x, offset=offset))
+                for y, total in zip(row, totals):
+                    add(total, one, y)
+
+        def flat_step(offset: int, below: int) -> None:
+            factors = [f.let(lanes.splat(x, offset=offset)) for x in a]
+            for number, (p, at) in enumerate(columns):  # each is used at once: there are no registers for all
+                y = f.let(lanes.type.load(p, offset=below + at))
+                for factor, totals in zip(factors, sums):
+                    add(totals[number], factor, y)
 
         def steps(count: int) -> None:
             for x in a:
                 f.set(x, x + count * lanes.element)
-            for step in range(count):
+            for number in range(count):
+                if panels == 1:
+                    step(number * lanes.element)
+                else:
+                    flat_step(number * lanes.element, number * shape.width)
+            if panels > 1:
                 for p in b:
-                    f.set(p, p + f.b_row)
-                for v, x in enumerate(row):
-                    f.set(x, lanes.type.load(b[v // shape.vectors], offset=v % shape.vectors * 16))
-                for x, accumulators in zip(a, sums):
-                    f.set(one, lanes.splat(x, offset=step * lanes.element))
-                    for y, z in zip(row, accumulators):
-                        f.set(z, lanes.type.relaxed_madd(one, y, z) if fused else z + one * y)
+                    f.set(p, p + count * shape.width)
 
-        for p in b:
-            f.set(p, p - f.b_row)
+        if panels == 1:
+            f.set(f.b, f.b - f.b_row)
         with f.while_(f.segments != 0):
             for i, x in enumerate(a):
                 f.set(x, i32.load(f.rows, offset=4 * i) + i32.load(f.offsets) - shape.unroll * lanes.element)
@@ -159,7 +180,8 @@ def _product(unit: Unit, name: str, dtype: str) -> Function:
         f.br_if(done, i32.eqz(f.count))
         operands = (f.offsets, f.segments, f.depth)
         for few, panels in shape.flat:
-            with f.if_(f.count == few), f.while_(f.columns >= panels * shape.width):
+            is_flat = (f.count == few) & (f.b_row == shape.width)
+            with f.if_(is_flat), f.while_(f.columns >= panels * shape.width):
                 flat = tile(unit, few, dtype, panels)
                 f.call(flat, f.rows, *operands, f.b, f.b_row, f.b_panel, f.c, f.c_row)
                 f.set(f.b, f.b + panels * f.b_panel)
