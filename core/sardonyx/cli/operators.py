@@ -44,14 +44,18 @@ def table() -> list[dict[str, Any]]:
     """A row for each operator: its domain, its name, and for each provider its cases by where they run."""
     domains = json.loads(DATA.read_text(encoding="utf-8"))
     return [
-        {"domain": domain, "name": name, **dict(zip(COLUMNS, homes, strict=True))}
+        {"domain": domain, "name": name, **_by_provider(homes)}
         for domain, operators in domains.items()
         for name, homes in operators.items()
     ]
 
 
+def _by_provider(homes: Any) -> dict[str, Any]:
+    return dict(zip(COLUMNS, homes, strict=True)) if isinstance(homes, list) else dict.fromkeys(COLUMNS, homes)
+
+
 def text(rows: list[dict[str, Any]]) -> str:
-    """The table as JSON, by domain and name, an operator in a line."""
+    """The table as JSON, by domain and name, an operator in a line; what all providers have in common stands once."""
     domains = dict.fromkeys(row["domain"] for row in rows)
     parts = [
         f"{json.dumps(domain)}:{{\n" + ",\n".join(_line(row) for row in rows if row["domain"] == domain) + "\n}"
@@ -61,8 +65,9 @@ def text(rows: list[dict[str, Any]]) -> str:
 
 
 def _line(row: dict[str, Any]) -> str:
-    homes = [row[provider] for provider in COLUMNS]
-    return f"{json.dumps(row['name'])}:{json.dumps(homes, separators=(',', ':'))}"
+    first, *others = homes = [row[provider] for provider in COLUMNS]
+    common = first if others == [first, first] else homes
+    return f"{json.dumps(row['name'])}:{json.dumps(common, separators=(',', ':'))}"
 
 
 def collect() -> dict[str, Any]:
