@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 
 @pytest.fixture
 def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SARDONYX_CACHE", "0")
+
+
+@pytest.fixture
+def in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Convolutions go the ways of a host whose BLAS does small products in place."""
+    from sardonyx_wasm.device import blas
+    from sardonyx_wasm.legalization.tiling import fastest
+
+    monkeypatch.setattr(blas, "in_blocks", lambda: True)
+    fastest.cache_clear()
+    yield
+    fastest.cache_clear()
 
 
 @pytest.fixture(params=[["relaxed-simd", "simd", "threads"], ["simd", "threads"], []], ids="+".join)

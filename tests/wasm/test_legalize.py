@@ -22,6 +22,8 @@ from sardonyx_wasm.legalization import legalize
 
 TARGETS = pytest.mark.parametrize("target", ["wasmtime", "v8"])
 
+pytestmark = pytest.mark.usefixtures("in_place")
+
 
 def unpacked(b: np.ndarray, n: int) -> np.ndarray:
     """Panels [..., ceil(N / nr), K, nr] as [..., K, N]."""

@@ -57,6 +57,17 @@ DAMAGE = """async (change) => {
     }
   }
 }"""
+TRAINED = """async () => {
+  const [{ loaded }, { TrainingSession }] = await Promise.all(
+    ["compile", "training"].map((name) => import(`/site/sardonyx/${name}.js`)));
+  let compiled = false;
+  const progress = ({ stage }) => (compiled ||= stage === "compile");
+  const training = { train: "head", classes: 3 };
+  const session = await loaded("/data/digits.onnx", { training, progress }, (bundle) => TrainingSession.create(bundle));
+  const { inputs, outputs } = session;
+  session.release();
+  return { compiled, inputs, outputs };
+}"""
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
@@ -194,6 +205,18 @@ def test_what_was_kept_and_is_damaged_is_compiled_again(chromium: Chromium, chan
         page.route("**/pyodide/**", lambda route: route.abort())
         told = visit(page, "/data/digits.onnx", feeds)["error"]  # of what was kept, since no other can be made
         assert "is damaged" in told or "is cut off" in told
+
+
+def test_what_was_kept_for_training_and_is_damaged_is_compiled_again(chromium: Chromium) -> None:
+    chromium.site.data["digits.onnx"] = digits()[0]
+    with chromium.visitor() as visitor:
+        page = visitor.new_page()
+        page.goto(PAGE)
+        first = page.evaluate(TRAINED)
+        assert first["compiled"]
+        page.evaluate(DAMAGE, "flip")
+        assert page.evaluate(TRAINED) == first
+        assert page.evaluate(TRAINED) == {**first, "compiled": False}
 
 
 @pytest.mark.parametrize("storage", [WITHOUT, REFUSED, FULL], ids=["none", "refused", "full"])

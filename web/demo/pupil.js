@@ -18,10 +18,10 @@ export class Pupil {
 
   /** A network for pictures in an .onnx file, with a new last layer for some classes, compiled here. */
   static async compile(file, classes, progress) {
-    const { bundleOf } = await import("./sardonyx/compile.js"); // which few want
+    const { loaded } = await import("./sardonyx/compile.js"); // which few want
     const training = { train: "head", classes };
-    const bundle = await bundleOf(file, { training, progress });
-    const session = await TrainingSession.create(bundle, { target: "wasm", threads: 1 });
+    const create = (bundle) => TrainingSession.create(bundle, { target: "wasm", threads: 1 });
+    const session = await loaded(file, { training, progress }, create);
     const [{ name, type, dims }, ...others] = session.inputs;
     if (others.length || type !== "float32" || dims?.length !== 4 || dims[1] !== 3 || session.outputs.length !== 1) {
       session.release();

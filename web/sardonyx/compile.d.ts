@@ -23,7 +23,13 @@ export interface CompileOptions extends Pick<LoadOptions, "target" | "threads" |
   pyodide?: string | URL;
 }
 
-export function compile(source: string | URL | Blob | ArrayBuffer | ArrayBufferView, options?: CompileOptions): Promise<Session>;
+export type Model = string | URL | Blob | ArrayBuffer | ArrayBufferView;
+export type Bundle = Response | Uint8Array;
+
+export function compile(source: Model, options?: CompileOptions): Promise<Session>;
 
 /** The bundle that `compile` would run, as something that `load` takes. */
-export function bundleOf(source: string | URL | Blob | ArrayBuffer | ArrayBufferView, options?: CompileOptions): Promise<Response | Uint8Array>;
+export function bundleOf(source: Model, options?: CompileOptions): Promise<Bundle>;
+
+/** What `make` makes of that bundle; one that was kept, and is damaged since, is compiled again. */
+export function loaded<T>(source: Model, options: CompileOptions, make: (bundle: Bundle) => Promise<T>): Promise<T>;

@@ -193,6 +193,13 @@ WASM = [
         ("tests/passes/test_fold.py",),
     ),
     Mutation(
+        "a flat tile takes its second panel for all others",
+        "wasm/sardonyx_wasm/routines/tile.py",
+        "f.let(f.b + p * f.b_panel)",
+        "f.let(f.b + f.b_panel)",
+        ("tests/wasm/test_matmul.py",),
+    ),
+    Mutation(
         "integers take tiles, too",
         "wasm/sardonyx_wasm/legalization/tiling.py",
         "    if not exact:\n        ways +=",
