@@ -87,7 +87,7 @@ def _exp(f: _StrictBody, x: Value) -> Value:
 
 def _sigmoid(f: _StrictBody, x: Value) -> Value:
     """w / (w + d + 1), where x = r + n * log(2), d = exp(-r) - 1, and w = 2**n is exact: two sums and a quotient are
-    rounded, and w + 1 first would be a third. All is 2**32 as much, so that w is no subnormal where the quotient is one.
+    rounded; w + 1 instead would lose a tiny w. All is 2**32 as much, so that w is no subnormal where the quotient is.
     """
     scale = 2.0**32
     least, most = f.number(-LN2 * (f.bias + f.mantissa + 1)), f.number(LN2 * (f.mantissa + 6))
