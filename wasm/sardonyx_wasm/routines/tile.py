@@ -83,8 +83,8 @@ def tile(unit: Unit, height: int, dtype: str = "float32", panels: int = 1) -> Fu
     Its parameters, all i32: `rows`, the address of the `height` addresses of rows of A; `offsets`, the address of what
     is added to them for each of the `segments`; `depth`, the bytes of A in a segment; `b`, the panel, `b_row`, the
     bytes from one of its rows to the next, and `b_panel`, those from one panel to the next; `c` and `c_row`, where the
-    first row of results goes and the bytes to the next. All columns of the panels are written. Of several panels the rows
-    lie side by side, and `b_row` is not looked at.
+    first row of results goes and the bytes to the next. All columns of the panels are written. Of several panels
+    the rows lie side by side, and `b_row` is not looked at.
     """
     name = f"tile_{dtype}_{height}x{panels}"
     return unit.once("tile", name, lambda: _tile(unit, name, height, dtype, panels))  # type: ignore[no-any-return]
