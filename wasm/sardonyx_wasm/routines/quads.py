@@ -7,9 +7,14 @@ since two neighbours of w add up to `MATMUL_QUADS.pair` at most; what w has beyo
 
 Hosts read the bytes of x with a sign or without. The product asks which; where there is one, x is moved by 128. Sums
 begin with what makes up for that and for the zero point: the sum of each column of w, times a number.
+
+Cranelift reads the ones that widen sums of two products from memory, anew for each vector of products. For x64, where
+bytes have no sign, tiles of another form multiply by ones that it cannot see, which stay in a register.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from sardonyx.code.kernel import Routine
 
@@ -23,7 +28,8 @@ _VECTORS = 4
 WIDTH = MATMUL_QUADS.width
 assert WIDTH == 4 * _VECTORS
 
-_TILE = ("a", "a_row", "b", "sums", "factor", "moved", "c", "c_row", "panels")
+FUSED, APART, PLAIN = "fused", "apart", "plain"
+_TILE = ("a", "a_row", "b", "sums", "factor", "moved", "one", "c", "c_row", "panels")
 _PRODUCT = ("a", "a_row", "count", "b", "sums", "zero", "starts", "elements", "c", "c_row", "columns", "scratch")
 _ROW = 4 * WIDTH  # bytes of a row of a tile
 _SIGNS = 0x80808080 - (1 << 32)
@@ -60,7 +66,8 @@ def product(unit: Unit) -> Function:
 
 def _write_product(unit: Unit) -> Function:
     is_fused = "relaxed-simd" in unit.features
-    tiles = [_write_tile(unit, height, is_fused) for height in range(1, _HEIGHT + 1)]
+    tiles = _write_tiles(unit, FUSED if is_fused else PLAIN)
+    apart = _write_tiles(unit, APART) if is_fused and unit.target == "wasmtime" else []
     further = _write_further(unit)
     with unit.module.function("product_quads", dict.fromkeys(_PRODUCT, i32)) as f:
         moved = f.let(_signs(is_fused))
@@ -70,7 +77,14 @@ def _write_product(unit: Unit) -> Function:
 
         def rows(height: int, panels: Operand) -> None:
             """Rows from `a` on times the next panels, to `target`."""
-            f.call(tiles[height - 1], a, f.a_row, f.b, f.sums, factor, moved, target, stride, panels)
+            operands = (a, f.a_row, f.b, f.sums, factor, moved, 1, target, stride, panels)
+            if apart:
+                with f.if_(moved):
+                    f.call(tiles[height - 1], *operands)
+                with f.else_():
+                    f.call(apart[height - 1], *operands)
+            else:
+                f.call(tiles[height - 1], *operands)
             for row in range(height):
                 f.call(further, a + f.a_row * row, target + stride * row, f.zero, f.starts, f.elements, panels)
 
@@ -125,25 +139,38 @@ def _signs(is_fused: bool) -> Expr:
     return i32.shr_s(seen, 31) & _SIGNS
 
 
-def _write_tile(unit: Unit, height: int, is_fused: bool) -> Function:
+def _write_tiles(unit: Unit, form: str) -> Sequence[Function]:
+    """The functions of one row, two rows, and so on."""
+    return [_write_tile(unit, height, form) for height in range(1, _HEIGHT + 1)]
+
+
+def _write_tile(unit: Unit, height: int, form: str) -> Function:
     """The function of `height` rows times some panels, all of whose columns are written."""
-    with unit.module.function(f"tile_quads_{height}", dict.fromkeys(_TILE, i32)) as f:
+    with unit.module.function(f"tile_quads_{form}_{height}", dict.fromkeys(_TILE, i32)) as f:
         a = [f.local(i32) for _ in range(height)]
-        # Without it, a vector has the sums of two pairs of two columns: two rows leave registers for half a panel.
-        parts, wide = (1, _VECTORS) if is_fused else (2, _VECTORS // height)
+        # In plain form, a vector has the sums of two pairs of two columns: two rows leave registers for half a panel.
+        parts, wide = (2, _VECTORS // height) if form == PLAIN else (1, _VECTORS)
         sums = [[f.local(i32x4) for _ in range(parts * wide)] for _ in a]
         moved, factor = f.let(i32x4.splat(f.moved)), f.let(i32x4.splat(f.factor))
-        one, rows, pairs, w = f.local(i32x4), [f.local(i16x8) for _ in a], f.local(i16x8), f.local(i32)
+        ones = f.let(i16x8.splat(f.one))
+        four, rows, pairs, w = f.local(i32x4), [f.local(i16x8) for _ in a], f.local(i16x8), f.local(i32)
         # Hosts read all that a turn of the loop reads before they multiply: two rows leave no registers for more.
         unroll = 2 if height == 1 else 1
         end = f.let(f.a + (f.a_row & -4 * unroll))
 
         def fused(offset: int, step: int) -> None:
             for x, line in zip(a, sums, strict=True):
-                f.set(one, i32x4.load32_splat(x, offset=4 * step) ^ moved)
+                f.set(four, i32x4.load32_splat(x, offset=4 * step) ^ moved)
                 for v, z in enumerate(line):
                     b = i8x16.load(w, offset=offset + 16 * v)
-                    f.set(z, i32x4.relaxed_dot_i8x16_i7x16_add_s(b, one.as_(i8x16), z))
+                    f.set(z, i32x4.relaxed_dot_i8x16_i7x16_add_s(b, four.as_(i8x16), z))
+
+        def apart(offset: int, step: int) -> None:
+            for x, line in zip(a, sums, strict=True):
+                f.set(four, i32x4.load32_splat(x, offset=4 * step))
+                for v, z in enumerate(line):
+                    b = i8x16.load(w, offset=offset + 16 * v)
+                    f.set(z, z + i32x4.dot_i16x8_s(i16x8.relaxed_dot_i8x16_i7x16_s(b, four.as_(i8x16)), ones))
 
         def plain(offset: int, step: int) -> None:
             for x, row in zip(a, rows, strict=True):
@@ -155,7 +182,7 @@ def _write_tile(unit: Unit, height: int, is_fused: bool) -> Function:
 
         def steps(count: int, first: int) -> None:
             for step in range(count):
-                (fused if is_fused else plain)(16 * (step * _VECTORS + first), step)
+                {FUSED: fused, APART: apart, PLAIN: plain}[form](16 * (step * _VECTORS + first), step)
             for x in a:
                 f.set(x, x + 4 * count)
             f.set(w, w + 16 * _VECTORS * count)
@@ -174,7 +201,7 @@ def _write_tile(unit: Unit, height: int, is_fused: bool) -> Function:
                         steps(1, first)
                 start = [f.let(i32x4.load(f.sums, offset=16 * (first + v)) * factor) for v in range(wide)]
                 for row, line in enumerate(sums):
-                    whole = line if is_fused else [_of_pairs(*line[2 * v : 2 * v + 2]) for v in range(wide)]
+                    whole = line if parts == 1 else [_of_pairs(*line[2 * v : 2 * v + 2]) for v in range(wide)]
                     at = f.let(f.c + f.c_row * row)
                     for v, (begin, total) in enumerate(zip(start, whole, strict=True)):
                         f.store(at, total + begin, offset=16 * (first + v))

@@ -38,9 +38,9 @@ class Shape:
 
 
 # There are 16 registers: V8 keeps 12 sums in them, and four steps of depth take less time than twice two. Cranelift
-# computes nothing before all loads of a block, and a multiply-add overwrites a factor: fewer sums in wider tiles suit
-# it, and no unrolling.
-SHAPES = {"v8": Shape(6, 2, 4, ((1, 4), (2, 2))), "wasmtime": Shape(2, 4, 1, ())}
+# computes nothing before all loads of a block, and a multiply-add overwrites its first factor: fewer sums in wider
+# tiles suit it, and no unrolling.
+SHAPES = {"v8": Shape(6, 2, 4, ((1, 4), (2, 2))), "wasmtime": Shape(2, 4, 1, ((1, 2),))}
 
 BLOCK = 60
 """Rows that are best multiplied at once: a block of A stays in the cache while panels of B stream by."""
@@ -103,7 +103,7 @@ def _tile(unit: Unit, name: str, height: int, dtype: str, panels: int) -> Functi
         end = f.local(i32)
 
         def add(total: Variable, factor: Expr, y: Expr) -> None:
-            f.set(total, lanes.type.relaxed_madd(factor, y, total) if fused else total + factor * y)
+            f.set(total, lanes.type.relaxed_madd(y, factor, total) if fused else total + factor * y)
 
         def step(offset: int) -> None:
             f.set(f.b, f.b + f.b_row)
@@ -117,6 +117,8 @@ def _tile(unit: Unit, name: str, height: int, dtype: str, panels: int) -> Functi
         def flat_step(offset: int, below: int) -> None:
             factors = [f.let(lanes.splat(x, offset=offset)) for x in a]
             for number, (p, at) in enumerate(columns):  # each is used at once: there are no registers for all
+                if number and at == 0 and unit.target == "wasmtime":
+                    f.br_if(done, i32.eqz(f.depth))  # never: but a block ends, whose loads come first
                 y = f.let(lanes.type.load(p, offset=below + at))
                 for factor, totals in zip(factors, sums):
                     add(totals[number], factor, y)
@@ -135,7 +137,7 @@ def _tile(unit: Unit, name: str, height: int, dtype: str, panels: int) -> Functi
 
         if panels == 1:
             f.set(f.b, f.b - f.b_row)
-        with f.while_(f.segments != 0):
+        with f.block() as done, f.while_(f.segments != 0):
             for i, x in enumerate(a):
                 f.set(x, i32.load(f.rows, offset=4 * i) + i32.load(f.offsets) - shape.unroll * lanes.element)
             f.set(end, a[0] + (f.depth & -shape.unroll * lanes.element))
