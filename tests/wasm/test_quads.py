@@ -18,6 +18,11 @@ from tests.support import require
 from tests.wasm.compiled import PLAIN, RELAXED, Array, Compiled
 
 require("wasm")
+on_all_targets = pytest.mark.parametrize(
+    ("target", "features"),
+    [("v8", RELAXED), ("wasmtime", RELAXED), ("v8", PLAIN)],
+    ids=["v8", "wasmtime", "plain"],
+)
 
 
 def weights(k: int, n: int, spread: float, seed: int = 0) -> Array:
@@ -27,7 +32,9 @@ def weights(k: int, n: int, spread: float, seed: int = 0) -> Array:
     return np.clip(drawn, -128, 127).astype(np.int8)
 
 
-def multiplied(x: Array, w: Array, zero: int, features: frozenset[str] = RELAXED, split: bool = False) -> Array:
+def multiplied(
+    x: Array, w: Array, zero: int, features: frozenset[str] = RELAXED, split: bool = False, target: str = "v8"
+) -> Array:
     found = in_quads(constant(w))
     assert found is not None
     panels, sums, starts, elements = (array for array in map(evaluate, found) if array is not None)
@@ -38,27 +45,27 @@ def multiplied(x: Array, w: Array, zero: int, features: frozenset[str] = RELAXED
     reads = [array.dtype.name for array in operands]
     shapes = [array.shape for array in operands]
     result = (len(x), w.shape[1])
-    product = Compiled("matmul_quads", (reads, ["int32"]), shapes, [result], features=features)
+    product = Compiled("matmul_quads", (reads, ["int32"]), shapes, [result], features=features, target=target)
     units = product.code.units
     assert units == -(-w.shape[1] // WIDTH)
     return product.run(operands, [result], splits=[*pairwise(range(units + 1))][::-1] if split else None)[0]
 
 
-@pytest.mark.parametrize("features", [RELAXED, PLAIN], ids=["relaxed", "plain"])
+@on_all_targets
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 8])
 @pytest.mark.parametrize(("depth", "columns"), [(1, 1), (4, 16), (6, 15), (12, 33), (129, 50), (256, 64)])
-def test_sizes(rows: int, depth: int, columns: int, features: frozenset[str]) -> None:
+def test_sizes(rows: int, depth: int, columns: int, target: str, features: frozenset[str]) -> None:
     x = np.random.default_rng(1).integers(0, 256, (rows, depth)).astype(np.uint8)
     w = weights(depth, columns, 20)
     if further(lambda begin, end: w[:, begin:end], w.shape) is None:
         w = np.clip(w, -64, 64)
     wanted = (x.astype(np.int64) - 131) @ w.astype(np.int64)
-    assert_array_equal(multiplied(x, w, 131, features, split=True), wanted)
+    assert_array_equal(multiplied(x, w, 131, features, split=True, target=target), wanted)
 
 
-@pytest.mark.parametrize("features", [RELAXED, PLAIN], ids=["relaxed", "plain"])
+@on_all_targets
 @pytest.mark.parametrize("zero", [0, 255])
-def test_extremes(features: frozenset[str], zero: int) -> None:
+def test_extremes(target: str, features: frozenset[str], zero: int) -> None:
     """The largest bytes meet the largest weights that go without a list, and some that do not."""
     x = np.full((2, 400), 255, np.uint8)
     for number in (64, -64):
@@ -66,7 +73,8 @@ def test_extremes(features: frozenset[str], zero: int) -> None:
         w[::2, 3] = np.clip(2 * number, -128, 127)
         w[1::2, 3] = 0
         w[7, 5], w[9, 39], w[10, 20] = 127, -128, 1
-        assert_array_equal(multiplied(x, w.astype(np.int8), zero, features), (x.astype(np.int64) - zero) @ w)
+        product = multiplied(x, w.astype(np.int8), zero, features, target=target)
+        assert_array_equal(product, (x.astype(np.int64) - zero) @ w)
 
 
 def test_more_than_bytes() -> None:

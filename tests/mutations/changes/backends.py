@@ -137,6 +137,20 @@ WASM = [
         ("tests/wasm/test_quads.py",),
     ),
     Mutation(
+        "sums of two products of bytes are not widened by ones",
+        "wasm/sardonyx_wasm/routines/quads.py",
+        "factor, moved, 1, target",
+        "factor, moved, 2, target",
+        ("tests/wasm/test_quads.py",),
+    ),
+    Mutation(
+        "a block of Cranelift's that ends for its loads ends the product",
+        "wasm/sardonyx_wasm/routines/tile.py",
+        "f.br_if(done, i32.eqz(f.depth))",
+        "f.br_if(done, f.depth)",
+        ("tests/wasm/test_matmul.py",),
+    ),
+    Mutation(
         "NaN becomes another integer than 0",
         "wasm/sardonyx_wasm/vectors/conversion.py",
         "return truncate(x) & (x == x) if s.fused else truncate(x)",

@@ -29,6 +29,7 @@ WIDTH = MATMUL_QUADS.width
 assert WIDTH == 4 * _VECTORS
 
 FUSED, APART, PLAIN = "fused", "apart", "plain"
+"""Forms of a tile: the whole relaxed dot product, that of two neighbours and then their sums, products of 16 bits."""
 _TILE = ("a", "a_row", "b", "sums", "factor", "moved", "one", "c", "c_row", "panels")
 _PRODUCT = ("a", "a_row", "count", "b", "sums", "zero", "starts", "elements", "c", "c_row", "columns", "scratch")
 _ROW = 4 * WIDTH  # bytes of a row of a tile
