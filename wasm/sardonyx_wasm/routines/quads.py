@@ -9,7 +9,7 @@ Hosts read the bytes of x with a sign or without. The product asks which; where 
 begin with what makes up for that and for the zero point: the sum of each column of w, times a number.
 
 Cranelift reads the ones that widen sums of two products from memory, anew for each vector of products. For x64, where
-bytes have no sign, tiles of another form multiply by ones that it cannot see, which stay in a register.
+bytes are not moved, tiles of another form multiply by ones that it cannot see, which stay in a register.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _VECTORS = 4
 WIDTH = MATMUL_QUADS.width
 assert WIDTH == 4 * _VECTORS
 
-FUSED, APART, PLAIN = "fused", "apart", "plain"
+_FUSED, _APART, _PLAIN = "fused", "apart", "plain"
 """Forms of a tile: the whole relaxed dot product, that of two neighbours and then their sums, products of 16 bits."""
-_TILE = ("a", "a_row", "b", "sums", "factor", "moved", "one", "c", "c_row", "panels")
+_TILE = ("a", "a_row", "b", "sums", "factor", "moved", "c", "c_row", "panels")
 _PRODUCT = ("a", "a_row", "count", "b", "sums", "zero", "starts", "elements", "c", "c_row", "columns", "scratch")
 _ROW = 4 * WIDTH  # bytes of a row of a tile
 _SIGNS = 0x80808080 - (1 << 32)
@@ -67,8 +67,8 @@ def product(unit: Unit) -> Function:
 
 def _write_product(unit: Unit) -> Function:
     is_fused = "relaxed-simd" in unit.features
-    tiles = _write_tiles(unit, FUSED if is_fused else PLAIN)
-    apart = _write_tiles(unit, APART) if is_fused and unit.target == "wasmtime" else []
+    tiles = _write_tiles(unit, _FUSED if is_fused else _PLAIN)
+    apart = _write_tiles(unit, _APART) if is_fused and unit.target == "wasmtime" else []
     further = _write_further(unit)
     with unit.module.function("product_quads", dict.fromkeys(_PRODUCT, i32)) as f:
         moved = f.let(_signs(is_fused))
@@ -78,7 +78,7 @@ def _write_product(unit: Unit) -> Function:
 
         def rows(height: int, panels: Operand) -> None:
             """Rows from `a` on times the next panels, to `target`."""
-            operands = (a, f.a_row, f.b, f.sums, factor, moved, 1, target, stride, panels)
+            operands = (a, f.a_row, f.b, f.sums, factor, moved, target, stride, panels)
             if apart:
                 with f.if_(moved):
                     f.call(tiles[height - 1], *operands)
@@ -150,10 +150,10 @@ def _write_tile(unit: Unit, height: int, form: str) -> Function:
     with unit.module.function(f"tile_quads_{form}_{height}", dict.fromkeys(_TILE, i32)) as f:
         a = [f.local(i32) for _ in range(height)]
         # In plain form, a vector has the sums of two pairs of two columns: two rows leave registers for half a panel.
-        parts, wide = (2, _VECTORS // height) if form == PLAIN else (1, _VECTORS)
+        parts, wide = (2, _VECTORS // height) if form == _PLAIN else (1, _VECTORS)
         sums = [[f.local(i32x4) for _ in range(parts * wide)] for _ in a]
         moved, factor = f.let(i32x4.splat(f.moved)), f.let(i32x4.splat(f.factor))
-        ones = f.let(i16x8.splat(f.one))
+        ones = f.let(i16x8.splat(f.moved + 1))
         four, rows, pairs, w = f.local(i32x4), [f.local(i16x8) for _ in a], f.local(i16x8), f.local(i32)
         # Hosts read all that a turn of the loop reads before they multiply: two rows leave no registers for more.
         unroll = 2 if height == 1 else 1
@@ -183,7 +183,7 @@ def _write_tile(unit: Unit, height: int, form: str) -> Function:
 
         def steps(count: int, first: int) -> None:
             for step in range(count):
-                {FUSED: fused, APART: apart, PLAIN: plain}[form](16 * (step * _VECTORS + first), step)
+                {_FUSED: fused, _APART: apart, _PLAIN: plain}[form](16 * (step * _VECTORS + first), step)
             for x in a:
                 f.set(x, x + 4 * count)
             f.set(w, w + 16 * _VECTORS * count)

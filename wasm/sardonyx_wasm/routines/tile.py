@@ -23,13 +23,14 @@ class Shape:
     """The register tile of a compiler: `height` rows, `vectors` of 16 bytes, `unroll` steps of depth in its loop.
 
     `flat` has heights with too few sums to hide the latency of additions, and how many panels then go at once, if the
-    rows of a panel lie side by side.
+    rows of a panel lie side by side: each in a block of its own where a compiler `loads_first`, all that a block loads.
     """
 
     height: int
     vectors: int
     unroll: int
     flat: tuple[tuple[int, int], ...]
+    loads_first: bool
 
     @property
     def width(self) -> int:
@@ -40,7 +41,7 @@ class Shape:
 # There are 16 registers: V8 keeps 12 sums in them, and four steps of depth take less time than twice two. Cranelift
 # computes nothing before all loads of a block, and a multiply-add overwrites its first factor: fewer sums in wider
 # tiles suit it, and no unrolling.
-SHAPES = {"v8": Shape(6, 2, 4, ((1, 4), (2, 2))), "wasmtime": Shape(2, 4, 1, ((1, 2),))}
+SHAPES = {"v8": Shape(6, 2, 4, ((1, 4), (2, 2)), False), "wasmtime": Shape(2, 4, 1, ((1, 2),), True)}
 
 BLOCK = 60
 """Rows that are best multiplied at once: a block of A stays in the cache while panels of B stream by."""
@@ -117,8 +118,8 @@ def _tile(unit: Unit, name: str, height: int, dtype: str, panels: int) -> Functi
         def flat_step(offset: int, below: int) -> None:
             factors = [f.let(lanes.splat(x, offset=offset)) for x in a]
             for number, (p, at) in enumerate(columns):  # each is used at once: there are no registers for all
-                if number and at == 0 and unit.target == "wasmtime":
-                    f.br_if(done, i32.eqz(f.depth))  # never: but a block ends, whose loads come first
+                if shape.loads_first and number and at == 0:
+                    f.br_if(done, i32.eqz(f.depth))  # never, but it ends a block
                 y = f.let(lanes.type.load(p, offset=below + at))
                 for factor, totals in zip(factors, sums):
                     add(totals[number], factor, y)
