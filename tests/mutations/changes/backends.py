@@ -139,8 +139,8 @@ WASM = [
     Mutation(
         "sums of two products of bytes are not widened by ones",
         "wasm/sardonyx_wasm/routines/quads.py",
-        "i16x8.splat(f.moved + 1)",
-        "i16x8.splat(f.moved + 2)",
+        "*before, 1, *behind)",
+        "*before, 2, *behind)",
         ("tests/wasm/test_quads.py",),
     ),
     Mutation(

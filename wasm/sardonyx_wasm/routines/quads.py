@@ -30,7 +30,7 @@ assert WIDTH == 4 * _VECTORS
 
 _FUSED, _APART, _PLAIN = "fused", "apart", "plain"
 """Forms of a tile: the whole relaxed dot product, that of two neighbours and then their sums, products of 16 bits."""
-_TILE = ("a", "a_row", "b", "sums", "factor", "moved", "c", "c_row", "panels")
+_TILE = ("a", "a_row", "b", "sums", "factor", "word", "c", "c_row", "panels")
 _PRODUCT = ("a", "a_row", "count", "b", "sums", "zero", "starts", "elements", "c", "c_row", "columns", "scratch")
 _ROW = 4 * WIDTH  # bytes of a row of a tile
 _SIGNS = 0x80808080 - (1 << 32)
@@ -78,14 +78,14 @@ def _write_product(unit: Unit) -> Function:
 
         def rows(height: int, panels: Operand) -> None:
             """Rows from `a` on times the next panels, to `target`."""
-            operands = (a, f.a_row, f.b, f.sums, factor, moved, target, stride, panels)
+            before, behind = (a, f.a_row, f.b, f.sums, factor), (target, stride, panels)
             if apart:
                 with f.if_(moved):
-                    f.call(tiles[height - 1], *operands)
+                    f.call(tiles[height - 1], *before, moved, *behind)
                 with f.else_():
-                    f.call(apart[height - 1], *operands)
+                    f.call(apart[height - 1], *before, 1, *behind)
             else:
-                f.call(tiles[height - 1], *operands)
+                f.call(tiles[height - 1], *before, moved, *behind)
             for row in range(height):
                 f.call(further, a + f.a_row * row, target + stride * row, f.zero, f.starts, f.elements, panels)
 
@@ -146,14 +146,17 @@ def _write_tiles(unit: Unit, form: str) -> Sequence[Function]:
 
 
 def _write_tile(unit: Unit, height: int, form: str) -> Function:
-    """The function of `height` rows times some panels, all of whose columns are written."""
+    """The function of `height` rows times some panels, all of whose columns are written.
+
+    Its parameter `word` is what moves four bytes of A; in the form of two neighbours it is 1.
+    """
     with unit.module.function(f"tile_quads_{form}_{height}", dict.fromkeys(_TILE, i32)) as f:
         a = [f.local(i32) for _ in range(height)]
         # In plain form, a vector has the sums of two pairs of two columns: two rows leave registers for half a panel.
         parts, wide = (2, _VECTORS // height) if form == _PLAIN else (1, _VECTORS)
         sums = [[f.local(i32x4) for _ in range(parts * wide)] for _ in a]
-        moved, factor = f.let(i32x4.splat(f.moved)), f.let(i32x4.splat(f.factor))
-        ones = f.let(i16x8.splat(f.moved + 1))
+        moved, factor = f.let(i32x4.splat(f.word)), f.let(i32x4.splat(f.factor))
+        ones = f.let(i16x8.splat(f.word))
         four, rows, pairs, w = f.local(i32x4), [f.local(i16x8) for _ in a], f.local(i16x8), f.local(i32)
         # Hosts read all that a turn of the loop reads before they multiply: two rows leave no registers for more.
         unroll = 2 if height == 1 else 1
