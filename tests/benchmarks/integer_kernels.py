@@ -16,7 +16,7 @@ from sardonyx.primitives.evaluation import evaluate
 from sardonyx_wasm import routines
 from sardonyx_wasm.assembler import i32
 from sardonyx_wasm.generator import Generator
-from sardonyx_wasm.legalization.integers import in_pairs
+from sardonyx_wasm.legalization.products import in_pairs
 from sardonyx_wasm.legalization.quads import in_quads
 from sardonyx_wasm.routines.tile import panel_width
 

@@ -14,13 +14,14 @@ from tests.support import require
 from tests.wasm.compiled import Array, Product, Shapes
 
 DTYPES = pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+TARGETS = pytest.mark.parametrize("target", ["v8", "wasmtime"])
 WIDTHS = pytest.mark.parametrize("width", MATMUL_INT8.widths)
 
 require("wasm")
 
 
-def matmul(dtype: str, inputs: Shapes, outputs: Shapes, params: int = 0) -> Product:
-    return Product("matmul_int8", (("int16", dtype), ("int32",)), inputs, outputs, params)
+def matmul(dtype: str, inputs: Shapes, outputs: Shapes, params: int = 0, target: str = "v8") -> Product:
+    return Product("matmul_int8", (("int16", dtype), ("int32",)), inputs, outputs, params, target=target)
 
 
 def numbers(shape: Sequence[int], dtype: str, seed: int = 0) -> Array:
@@ -46,8 +47,9 @@ def exact(a: Array, b: Array) -> Array:
 
 @DTYPES
 @WIDTHS
-def test_sizes(dtype: str, width: int) -> None:
-    product = matmul(dtype, (("p0", "p1"), ("p2", "p3", width, 2)), (("p0", "p4"),), 5)
+@TARGETS
+def test_sizes(dtype: str, width: int, target: str) -> None:
+    product = matmul(dtype, (("p0", "p1"), ("p2", "p3", width, 2)), (("p0", "p4"),), 5, target)
     for m, k, n in itertools.product((0, 1, 2, 3, 4, 5, 7, 61), (0, 2, 4, 6, 18), (1, 4, 11, 12, 13, 16, 33)):
         a, b = numbers((m, k), "int16"), numbers((k, n), dtype, 1)
         w = packed(b, width)
@@ -82,11 +84,12 @@ def test_stacks(dtype: str, width: int, shape: tuple[int, ...]) -> None:
 
 
 @WIDTHS
+@TARGETS
 @pytest.mark.parametrize(("left", "right"), [(-255, 255), (255, 255), (-255, -255)])
-def test_extremes_are_exact(left: int, right: int, width: int) -> None:
+def test_extremes_are_exact(left: int, right: int, width: int, target: str) -> None:
     a, b = np.full((5, 1000), left, np.int16), np.full((1000, 13), right, np.int16)
     w = packed(b, width)
-    product = matmul("int16", (a.shape, w.shape), ((5, 13),))
+    product = matmul("int16", (a.shape, w.shape), ((5, 13),), target=target)
     assert_array_equal(product(a, w, (5, 13), splits=[(0, len(w))]), exact(a, b))
 
 

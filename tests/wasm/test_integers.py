@@ -229,13 +229,38 @@ def test_three_taps_along_one_axis(target: str, x: Any, w: Any, dilations: Any, 
     assert "conv_winograd_int8" in used
 
 
-@ONE_AXIS
-@pytest.mark.usefixtures("with_blas")
-def test_blas_is_faster_than_half_of_the_multiplications(x: Any, w: Any, dilations: Any, pads: Any) -> None:
+LONG = pytest.mark.parametrize(
+    ("x", "w", "dilations", "pads"),
+    [
+        ((2, 16, 70), (20, 16, 4), (1,), (2,)),
+        ((1, 17, 90), (16, 17, 11), (3,), (15,)),
+        ((1, 16, 400), (16, 16, 7), (20,), (0,)),
+        ((2, 16, 30, 9), (20, 16, 5, 1), (2, 1), (2, 0)),
+        ((1, 18, 7, 40), (16, 18, 1, 9), (1, 4), (1, 3)),
+    ],
+)
+
+
+@TARGETS
+@LONG
+@pytest.mark.usefixtures("without_blas")
+def test_many_taps_along_one_axis(target: str, x: Any, w: Any, dilations: Any, pads: Any) -> None:
     function = convolution([1] * len(pads), dilations, pads, 1)
-    used = check("wasmtime", [numbers(np.uint8, *x)], function, numbers(np.int8, *w))
-    assert "conv_winograd_int8" not in used
-    assert used & {"matmul_panels", "conv_panels", "matmul"}
+    used = check(target, [numbers(np.uint8, *x)], function, numbers(np.int8, *w))
+    assert "conv_line_int8" in used
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+@pytest.mark.parametrize("taps", [3, 11])
+@pytest.mark.usefixtures("with_blas")
+def test_fast_blas_is_faster_than_half_of_the_multiplications(
+    monkeypatch: pytest.MonkeyPatch, in_blocks: bool, taps: int
+) -> None:
+    monkeypatch.setattr(blas, "in_blocks", lambda: in_blocks)
+    function = convolution([1], [1], [1], 1)
+    used = check("wasmtime", [numbers(np.uint8, 2, 16, 90)], function, numbers(np.int8, 20, 16, taps))
+    assert bool(used & {"conv_winograd_int8", "conv_line_int8"}) != in_blocks
+    assert bool(used & {"matmul_panels", "conv_panels", "matmul"}) == in_blocks
 
 
 @CONVOLUTIONS

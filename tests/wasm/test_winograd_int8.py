@@ -17,9 +17,10 @@ from sardonyx.compiler.legalization.ranges import largest_sum
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
-from sardonyx_wasm.legalization.integers import _LOST, _WEIGHTS, _winograd_tiles
+from sardonyx_wasm.legalization.winograd import _LOST, _WEIGHTS
+from sardonyx_wasm.legalization.winograd import tiles as chosen
 from sardonyx_wasm.primitives import MATMUL_INT8
-from sardonyx_wasm.routines.winograd_int8 import _tiles
+from sardonyx_wasm.routines.winograd_int8 import band
 from tests.support import require
 from tests.wasm.compiled import Array, Product
 from tests.wasm.test_int8 import packed
@@ -52,7 +53,7 @@ def borders(lines: Lines) -> tuple[int, int]:
 
 def planes(w: Array, lines: Lines) -> Array:
     """w [M, C, *taps] as the routine takes it."""
-    down, across = (_WEIGHTS[line.outputs] for line in lines)
+    down, across = (_WEIGHTS[line[:2]] for line in lines)
     u = np.einsum("ai,bj,mcij->abcm", down, across, w.astype(np.int64))
     assert np.abs(u).max() < 1 << 15
     return packed(u.reshape(-1, *u.shape[2:]).astype(np.int16), MATMUL_INT8.width(len(w)))
@@ -122,7 +123,7 @@ def test_the_largest_sums_are_exact(lines: Lines, sign: int) -> None:
     w[2, :, taps[0] // 2] = 3
     for each in (x, np.full_like(x, 255)):
         junk, u, expected = case(each, w, lines)
-        lost = _LOST[lines[0].outputs] + _LOST[lines[1].outputs]
+        lost = _LOST[lines[0][:2]] + _LOST[lines[1][:2]]
         assert np.abs(expected.astype(np.int64)).max() < 1 << 31 - lost
         routine = Product("conv_winograd_int8", TYPES, (junk.shape, u.shape), (expected.shape,), 0, attributes(lines))
         assert_array_equal(routine(junk, u, expected.shape, splits=[(0, routine.code.units)]), expected)
@@ -131,7 +132,7 @@ def test_the_largest_sums_are_exact(lines: Lines, sign: int) -> None:
 
 def test_bands_fit_the_scratch_memory() -> None:
     for number, depth, columns in itertools.product((16, 36), (8, 64, 512, 2048), (4, 96)):
-        count = _tiles(number, depth, columns)
+        count = band(number, depth, columns)
         assert count > 1
         assert 1000 + number * (count * (2 * depth + 4 * columns) + 192) < 1 << 20
 
@@ -152,7 +153,7 @@ def test_tiles_are_chosen_by_how_large_sums_can_be(depth: int, taps: tuple[int, 
         x = p.cast(trace.input(dtypes.uint8, (1, depth, 28, 28)), dtypes.int32)
         w = p.cast(constant(np.full((16, depth, *taps), 127, np.int8)), dtypes.int32)
         shape = [1, 30 - taps[0], 30 - taps[1], 16]
-    lines = _winograd_tiles(x, w, shape, (1, 1), (1, 1), largest_sum(x, w, range(1, 4)))
+    lines = chosen(x, w, shape, (1, 1), (1, 1), largest_sum(x, w, range(1, 4)))
     assert (lines and (lines[0].outputs, lines[1].outputs)) == tile
 
 
@@ -162,6 +163,6 @@ def test_tiles_that_hang_over_count(length: int, dilation: int, tile: int) -> No
     with trace:
         x = p.cast(trace.input(dtypes.uint8, (1, 64, 28, 28)), dtypes.int32)
         w = p.cast(constant(np.full((64, 64, 3, 1), 127, np.int8)), dtypes.int32)
-    lines = _winograd_tiles(x, w, [1, length, 1, 64], (1, 1), (dilation, 1), largest_sum(x, w, range(1, 4)))
+    lines = chosen(x, w, [1, length, 1, 64], (1, 1), (dilation, 1), largest_sum(x, w, range(1, 4)))
     assert lines
     assert lines[0].outputs == tile

@@ -69,6 +69,25 @@ def conv_winograd_int8(x: np.ndarray, u: np.ndarray, shape: Any, tile: Any, **wi
     return np.einsum("bhwcij,ijcn->bhwn", windows(x, shape, **window).astype(np.int64), w).astype(np.int32)
 
 
+def conv_line_int8(x: np.ndarray, u: np.ndarray, shape: Any) -> np.ndarray:
+    """From the definition of F(4, 4): weights back from planes, and a plain convolution."""
+    places, panels, half, width, _ = u.shape
+    groups, rest = divmod(2 * half, x.shape[-1])
+    assert (x.dtype, u.dtype, width, rest) == (np.int16, np.int16, MATMUL_INT8.width(shape[-1]), 0)
+    assert x.shape[1] == 4 * (-(-shape[1] // 4) + groups) - 1
+    flat = np.moveaxis(u, 4, 3).reshape(places, panels, 2 * half, width)
+    planes = np.moveaxis(flat, 1, 2).reshape(places, groups, x.shape[-1], -1)[..., : shape[-1]].astype(np.float64)
+    scale = np.array([-10, 10, 5, -5, -1, 120, 1])
+    powers = np.array([[float(point**k) for k in range(4)] for point in (0, 1, -1, 2, -2)] + [[0, 0, 0, 1]])
+    g = np.vstack([powers, [1, 3, 9, 27]]) * scale[:, None]
+    taps = np.einsum("tp,pgcn->gtcn", np.linalg.pinv(g), planes)
+    assert np.abs(taps - np.rint(taps)).max() < 1e-6
+    w = np.rint(taps).astype(np.int64).reshape(4 * groups, x.shape[-1], -1)
+    long = np.pad(x.astype(np.int64), [(0, 0), (0, 4), (0, 0)])  # taps of zeros may see what is behind the last tile
+    seen = np.lib.stride_tricks.sliding_window_view(long, len(w), 1)[:, : shape[1]]
+    return np.einsum("slct,tcn->sln", seen, w).astype(np.int32)
+
+
 def im2col(x: np.ndarray, shape: Any, **window: Any) -> np.ndarray:
     made = np.moveaxis(windows(x, shape, **window), 3, 5).reshape(*shape[:-1], -1)
     return np.pad(made, [(0, 0)] * (made.ndim - 1) + [(0, made.shape[-1] % 2 if x.dtype == np.int16 else 0)])
@@ -111,6 +130,7 @@ def lookup(x: np.ndarray, table: np.ndarray, shape: Any, border: Any, dtype: Any
 ROUTINES: dict[str, Callable[..., np.ndarray]] = {
     **dict.fromkeys(("matmul", "matmul_packed", "matmul_panels"), matmul),
     "matmul_int8": matmul_int8,
+    "conv_line_int8": conv_line_int8,
     "conv_winograd_int8": conv_winograd_int8,
     "matmul_quads": matmul_quads,
     "im2col": im2col,

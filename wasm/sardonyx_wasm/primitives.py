@@ -46,6 +46,13 @@ class _ConvWinogradInt8(Primitive):
     name = "conv_winograd_int8"
 
 
+class _ConvLineInt8(Primitive):
+    """x of int16 [S, L, C], border included, x weights [7, panels, filters * C / 2, width, 2] of four taps each, to
+    int32 [S, Lo, M]; C is even."""
+
+    name = "conv_line_int8"
+
+
 class _MatmulInt8(Primitive):
     """a [..., K] of int16 x b [panels, K / 2, width, 2] of integers up to 16 bits to int32 [..., N]; K is even."""
 
@@ -144,6 +151,7 @@ MATMUL_INT8, MATMUL_NBITS, MATMUL_QUADS = _MatmulInt8(), _MatmulNBits(), _Matmul
 REQUANTIZE, LOOKUP = _Requantize(), _Lookup()
 MATMUL_PANELS, CONV_PANELS, CONV_WINOGRAD = _MatmulPanels(), _ConvPanels(), _ConvWinograd()
 CONV_WINOGRAD_INT8 = _ConvWinogradInt8()
+CONV_LINE_INT8 = _ConvLineInt8()
 CONV_PACKED, CONV_GROUPED, IM2COL, DEPTHWISE = _ConvPacked(), _ConvGrouped(), _Im2col(), _Depthwise()
 
 

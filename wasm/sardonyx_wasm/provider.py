@@ -25,6 +25,7 @@ ROUTINES = frozenset(
         "matmul_panels",
         "matmul_quads",
         "conv_grouped",
+        "conv_line_int8",
         "conv_packed",
         "conv_panels",
         "conv_weights",

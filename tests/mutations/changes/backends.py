@@ -180,10 +180,24 @@ WASM = [
     ),
     Mutation(
         "large sums of integers take tiles of 4 x 4",
-        "wasm/sardonyx_wasm/legalization/integers.py",
-        "_LOST = {1: 0, 2: 1, 4: 3}",
-        "_LOST = {1: 0, 2: 1, 4: 0}",
+        "wasm/sardonyx_wasm/legalization/winograd.py",
+        "(4, 3): 3, (4, 4): 3}",
+        "(4, 3): 0, (4, 4): 3}",
         ("tests/wasm/test_winograd_int8.py",),
+    ),
+    Mutation(
+        "a band of sequences transforms no more tiles than it makes",
+        "wasm/sardonyx_wasm/routines/winograd_line.py",
+        "f.loop(tile, 0, count + more)",
+        "f.loop(tile, 0, count)",
+        ("tests/wasm/test_winograd_line.py",),
+    ),
+    Mutation(
+        "all pairs of a vector are its first, where loads come first",
+        "wasm/sardonyx_wasm/routines/int8.py",
+        "[4 * step + k for k in range(4)]",
+        "[k for k in range(4)]",
+        ("tests/wasm/test_int8.py",),
     ),
     Mutation(
         "what hangs over a tile is stored last",

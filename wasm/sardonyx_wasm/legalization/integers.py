@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import Any
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
-from sardonyx.compiler.legalization.filtering import Filter
 from sardonyx.compiler.legalization.ranges import bounds, fits, integers, largest_sum, least
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.binding import constant
@@ -24,9 +21,10 @@ from sardonyx.sizes.symbolic import Size, hint, product
 
 from .. import primitives as own
 from ..device import blas
-from . import products
+from . import products, winograd
 from .convolutions import bordered, convolve, trimmed
 from .legalizer import EXACT, Legalizer
+from .products import in_pairs
 from .quads import in_quads
 
 FEWEST = 512
@@ -204,16 +202,6 @@ def matmul(legalizer: Legalizer, a: Array, b: Array) -> Array:
     return legalizer.record(own.MATMUL_INT8, [wide, panels], {}, dtypes.int32, (*a.shape[:-1], n))
 
 
-def in_pairs(b: Array) -> Array:
-    """Matrices [..., K, N] as `matmul_int8` wants them, [..., panels, K / 2, width, 2], filled up with zeros."""
-    *batch, k, n = b.shape
-    width = own.MATMUL_INT8.width(n)
-    half, panels, outer, zeros = (k + 1) // 2, (n + width - 1) // width, len(batch), [0] * len(batch)
-    wide = p.pad(b, [*zeros, 0, 0], [*zeros, 2 * half - k, panels * width - n])
-    pairs = p.reshape(wide, [*batch, half, 2, panels, width])
-    return p.transpose(pairs, [*range(outer), outer + 2, outer, outer + 3, outer + 1])
-
-
 def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     """conv_general of small integers -> matmul_int8 of columns; with groups, that of floats where it is exact"""
     x, w = equation.inputs
@@ -234,9 +222,9 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     largest = largest_sum(x, w, axes)
     parts = _parts(legalizer, work, x, w, axes, w.shape[1]) if groups == 1 else largest <= EXACT
     strides, dilations, low = lines
-    tiles = _winograd_tiles(x, kernel, shape, strides, dilations, largest) if groups == 1 else None
-    if tiles and (not parts or set(kernel.shape[2:]) == {TAPS}):
-        result = _by_winograd(legalizer, image, kernel, shape, low, tiles)
+    tiles = winograd.tiles(x, kernel, shape, strides, dilations, largest) if groups == 1 else None
+    if tiles and (not parts or winograd.suits(tiles)):
+        result = winograd.convolve(legalizer, image, kernel, shape, low, tiles)
     elif parts:
 
         def multiply(x: Array, w: Array) -> Array:
@@ -273,68 +261,3 @@ def _by_columns(
         columns = legalizer.record(own.IM2COL, [padded], window, dtypes.int16, (*shape[:3], depth + odd))
     matrix = p.reshape(p.transpose(w, [2, 3, 1, 0]), [depth, features])
     return matmul(legalizer, columns, p.pad(matrix, [0, 0], [odd, 0]))
-
-
-# ---- Winograd's algorithm, on integers
-
-TAPS = 3
-"""Along an axis, or one."""
-_WEIGHTS = {
-    1: np.array([[1]]),
-    2: np.array([[1, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 1]]),
-    4: np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]]),
-}
-"""G of tiles of so many outputs, its rows multiplied by what makes them integers (`routines.winograd_int8`)."""
-_LOST = {1: 0, 2: 1, 4: 3}
-"""Bits of the results, of 32 with their sign, that are lost on the way back along an axis."""
-CHANNELS = 16
-"""From so many channels on, on both sides, the algorithm pays."""
-_READ, _MOVED = 10, 8
-"""Multiplications that take as long as reading a weight, or as transforming an element."""
-
-Tiles: TypeAlias = tuple[Filter, Filter]
-
-
-def _winograd_tiles(
-    x: Array, w: Array, shape: Sequence[Size], strides: Sequence[int], dilations: Sequence[int], largest: int
-) -> Tiles | None:
-    """The tiles that do a convolution [B, H, W, M] fastest, None if it is none of three taps in steps of one, has few
-    channels, or sums that could be too large: up to the `largest`."""
-    features, channels, *taps = map(int, w.shape)
-    if {*strides} != {1} or {1, TAPS} | {*taps} != {1, TAPS} or TAPS not in taps:
-        return None
-    if min(features, channels) < CHANNELS or features % 4:
-        return None
-    if max(max(map(abs, bounds(operand))) for operand in (x, w)) > 256:
-        return None
-    batch, *sizes, _ = map(hint, shape)
-    windows = batch * prod(sizes)
-    most = prod(taps) * ((windows + _READ) * channels * features + _MOVED * windows * channels)
-    found = None
-    for outputs in (2, 4):
-        down, across = (Filter(outputs, TAPS, 1, step) if n > 1 else Filter() for n, step in zip(taps, dilations))
-        if largest >> 31 - _LOST[down.outputs] - _LOST[across.outputs]:
-            continue
-        count, places = batch * down.tiles(sizes[0]) * across.tiles(sizes[1]), down.places * across.places
-        cost = places * ((count + _READ) * channels * features + _MOVED * count * (channels + features))
-        if cost < most:
-            most, found = cost, (down, across)
-    return found
-
-
-def _by_winograd(
-    legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size], lines: Tiles
-) -> Array:
-    """A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), exact here."""
-    features, channels, *taps = map(int, w.shape)
-    odd = channels % 2
-    image, low = trimmed(p.pad(p.cast(image, dtypes.int16), [0] * 4, [0, 0, 0, odd]), low)
-    padded = bordered(image, low, [n.seen(n.tiles(size)) for n, size in zip(lines, shape[1:3], strict=True)])
-    down, across = (_WEIGHTS[line.outputs] for line in lines)
-    flat = p.reshape(p.cast(w, dtypes.int32), [features * channels, prod(taps)])
-    u = p.cast(p.matmul(flat, constant(np.kron(down, across).T, dtypes.int32)), dtypes.int16)
-    u = p.reshape(u, [features, channels, lines[0].places * lines[1].places])
-    panels = in_pairs(p.pad(p.transpose(u, [2, 1, 0]), [0] * 3, [0, odd, 0]))
-    names = ("tile", "kernel", "strides", "dilations")
-    params: dict[str, Any] = dict(zip(names, zip(*lines, strict=True), strict=True))
-    return legalizer.record(own.CONV_WINOGRAD_INT8, [padded, panels], params, dtypes.int32, tuple(shape))

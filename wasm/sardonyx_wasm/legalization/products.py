@@ -91,3 +91,13 @@ def in_panels(b: Array, nr: int) -> Array:
     wide = p.pad(b, [*zeros, 0, 0], [*zeros, 0, panels * nr - int(n)])
     axes = [*range(len(outer)), len(outer) + 1, len(outer), len(outer) + 2]
     return p.transpose(p.reshape(wide, [*outer, k, panels, nr]), axes)
+
+
+def in_pairs(b: Array) -> Array:
+    """Matrices [..., K, N] as `matmul_int8` wants them, [..., panels, K / 2, width, 2], filled up with zeros."""
+    *batch, k, n = b.shape
+    width = own.MATMUL_INT8.width(n)
+    half, panels, outer, zeros = (k + 1) // 2, (n + width - 1) // width, len(batch), [0] * len(batch)
+    wide = p.pad(b, [*zeros, 0, 0], [*zeros, 2 * half - k, panels * width - n])
+    pairs = p.reshape(wide, [*batch, half, 2, panels, width])
+    return p.transpose(pairs, [*range(outer), outer + 2, outer, outer + 3, outer + 1])

@@ -9,9 +9,8 @@ from sardonyx.primitives.array import Equation
 from sardonyx.primitives.layer import Layer
 
 from ..routines.recurrent import rows_at_once
-from .integers import in_pairs
 from .legalizer import Legalizer
-from .products import in_panels
+from .products import in_pairs, in_panels
 from .quads import in_quads
 
 

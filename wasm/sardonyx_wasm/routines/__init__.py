@@ -21,6 +21,7 @@ WRITERS = {
     "accumulate": "cumulative.accumulate",
     "attend": "attention.attend",
     "conv_grouped": "grouped.conv_grouped",
+    "conv_line_int8": "winograd_line.conv_line_int8",
     "conv_packed": "convolution.conv_packed",
     "conv_winograd": "winograd.conv_winograd",
     "conv_winograd_int8": "winograd_int8.conv_winograd_int8",

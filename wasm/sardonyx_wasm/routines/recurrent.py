@@ -195,7 +195,8 @@ class _Recurrent:
             return
         if self.whole:
             results = gates, self.gates, count * self.row, f.scratch + _EDGE
-            f.call(self.product, rows, 2 * self.even, self.count, panels, *results)
+            deep = 2 * self.even
+            f.call(self.product, rows, deep, deep, self.count, panels, *results)
             return
         panels = panels + skipped * self.row * self.nr
         tile.table(f, f.scratch, self.count, rows, i32.const(self.row))

@@ -14,6 +14,7 @@ is done for a band of tiles at a time, whose planes are in the scratch memory. A
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 from typing import TypeAlias
 
@@ -30,8 +31,8 @@ Line: TypeAlias = Sequence[Expr]
 
 COLUMNS = 96
 """Channels that are made of a band at a time: whole panels, whatever their width."""
-FACTORS = {1: (1,), 2: (2, 2), 4: (24, 12, 6, 6)}
-"""How much too large the rows of A' m are, by the outputs of a tile; along an axis of one tap there is one."""
+FACTORS = {(1, 1): (1,), (2, 3): (2, 2), (4, 3): (24, 12, 6, 6), (4, 4): (120,) * 4}
+"""How much too large the rows of A' m are, by the outputs of a tile and the taps."""
 CHANNELS = i16x8.size // 2
 """The fewest channels of an image; a result has a multiple of four."""
 
@@ -39,7 +40,7 @@ _ROOM = 480 << 10
 """Bytes of planes that stay in a cache of the second level."""
 _FEW, _MANY = 12, 48
 """Tiles of a band: fewer would read weights too often, more gain nothing."""
-_APART = 96
+APART = 96
 """Bytes between planes, which would share lines of the cache otherwise."""
 
 _INPUT = ("source", "row", "column", "pixel", "target", "plane")
@@ -52,11 +53,11 @@ def conv_winograd_int8(unit: Unit, routine: Routine) -> Code:
     tiles = [winograd.made(line) for line in lines]
     (batch, height, width, features), (number, panels, half, panel_width, _) = routine.outputs[0], routine.inputs[1]
     depth = 2 * half
-    most = _tiles(number, depth, min(features, COLUMNS))
+    most = band(number, depth, min(features, COLUMNS))
     multiply = int8.product(unit, routine.reads[1], panel_width)
-    key = "x".join(str(line.outputs) for line in lines)
-    taken = unit.once("winograd", f"int8 input {key}", lambda: _write_input(unit, key, lines))
-    given = unit.once("winograd", f"int8 output {key}", lambda: _write_output(unit, key, lines))
+    key = "x".join(f"{line.outputs}_{line.taps}" for line in lines)
+    taken = unit.once("winograd", f"int8 input {key}", lambda: write_input(unit, key, lines))
+    given = unit.once("winograd", f"int8 output {key}", lambda: write_output(unit, key, lines))
     element = 2 if routine.reads[1] == "int16" else 1
     panel = depth * panel_width * element
     with frame.function(unit, routine) as f:
@@ -86,7 +87,7 @@ def conv_winograd_int8(unit: Unit, routine: Routine) -> Code:
 
         with f.while_(bands > 0):
             f.set(count, frame.divided_up(last - first, bands))
-            f.set(plane, count * pixel + _APART)
+            f.set(plane, count * pixel + APART)
             y = f.let(v + plane * number)
             with f.loop(tile, 0, count):
                 find()
@@ -94,10 +95,10 @@ def conv_winograd_int8(unit: Unit, routine: Routine) -> Code:
                 f.call(taken, source, *steps, pixel, v + tile * pixel, plane)
             with f.loop(begin, 0, features, step=COLUMNS):
                 f.set(part, frame.least(f, features - begin, COLUMNS) * 4)
-                f.set(results, count * part + _APART)
+                f.set(results, count * part + APART)
                 weights = f.let(u + begin * (depth * element))
                 with f.loop(place, 0, number):
-                    left_side = v + place * plane, i32.const(pixel), count
+                    left_side = v + place * plane, i32.const(pixel), i32.const(pixel), count
                     right = weights + place * (panels * panel)
                     f.call(multiply, *left_side, right, y + place * results, part, part, f.scratch)
                 with f.loop(tile, 0, count):
@@ -114,21 +115,21 @@ def conv_winograd_int8(unit: Unit, routine: Routine) -> Code:
     return Code(f, tiles[0].units(batch, height), scratch=SCRATCH)
 
 
-def _tiles(number: int, depth: int, columns: int) -> int:
-    """The tiles of a band.
+def band(number: int, depth: int, columns: int, more: int = 0) -> int:
+    """The tiles of a band, which reads `more` than it makes.
 
-    >>> _tiles(36, 64, 64), _tiles(36, 512, 96), _tiles(16, 4096, 96)
+    >>> band(36, 64, 64), band(36, 512, 96), band(16, 4096, 96)
     (35, 12, 7)
     """
-    each, apart = number * (2 * depth + 4 * columns), 2 * number * _APART
+    each, apart = number * (2 * depth + 4 * columns), number * (2 * APART + 2 * depth * more)
     room = (SCRATCH - int8.EDGE - apart) // each
     return max(1, min(_MANY, room, max(_FEW, (_ROOM - apart) // each)))
 
 
-def _write_input(unit: Unit, key: str, lines: tuple[Filter, Filter]) -> Function:
+def write_input(unit: Unit, key: str, lines: tuple[Filter, Filter]) -> Function:
     """A function: the planes of a tile, all its channels."""
     size, seen = lines[0].places, lines[1].span
-    down, across = (_B[line.outputs] for line in lines)
+    down, across = (_B[line[:2]] for line in lines)
     with unit.module.function(f"winograd_int8_input_{key}", dict.fromkeys(_INPUT, i32)) as f:
         source, target, at, to = f.local(i32, init=f.source), f.local(i32, init=f.target), f.local(i32), f.local(i32)
         with channels(f, f.pixel, i16x8, (source, target)):
@@ -149,11 +150,12 @@ def _write_input(unit: Unit, key: str, lines: tuple[Filter, Filter]) -> Function
     return f
 
 
-def _write_output(unit: Unit, key: str, lines: tuple[Filter, Filter]) -> Function:
+def write_output(unit: Unit, key: str, lines: tuple[Filter, Filter]) -> Function:
     """A function: the outputs of a tile of planes, some of its channels; it may have fewer rows and columns."""
-    (rows, columns), (down, across) = [line.outputs for line in lines], [_A[line.outputs] for line in lines]
-    shifts = [[(factor & -factor).bit_length() - 1 for factor in FACTORS[count]] for count in (rows, columns)]
-    odd = prod(FACTORS[count][-1] >> shift[-1] for count, shift in zip((rows, columns), shifts, strict=True))
+    (rows, columns), (down, across) = [line.outputs for line in lines], [_A[line[:2]] for line in lines]
+    factors = [FACTORS[line[:2]] for line in lines]
+    shifts = [[(factor & -factor).bit_length() - 1 for factor in line] for line in factors]
+    odd = prod(line[-1] >> shift[-1] for line, shift in zip(factors, shifts, strict=True))
     with unit.module.function(f"winograd_int8_output_{key}", dict.fromkeys(_OUTPUT, i32)) as f:
         # What hangs over goes where the last one goes, which is stored after it.
         tops = [f.let(frame.least(f, f.rows - 1, k) * f.row) for k in range(rows)]
@@ -217,5 +219,23 @@ def _output_4(f: Function, m: Line) -> list[Expr]:
     ]
 
 
-_B = {1: _same, 2: _input_2, 4: _input_4}
-_A = {1: _same, 2: _output_2, 4: _output_4}
+def _input_4_of_4(f: Function, d: Line) -> list[Expr]:
+    apart = [f.let(after - before * i16x8.const(3)) for before, after in pairwise(d)]
+    return [*_input_4(f, apart), d[5] - d[3] - ((d[3] - d[1]) << 2)]
+
+
+def _output_4_of_4(f: Function, m: Line) -> list[Expr]:
+    near, far = f.let(m[1] + m[2]), f.let(m[3] + m[4])
+    one, two = f.let(m[1] - m[2]), f.let((m[3] - m[4]) << 1)
+    three = f.let(m[6] * i32x4.const(3))
+    nine = f.let(three * i32x4.const(3))
+    return [
+        m[0] + near + far + m[6],
+        one + two + three,
+        near + (far << 2) + nine,
+        one + (two << 2) + nine * i32x4.const(3) + m[5],
+    ]
+
+
+_B = {(1, 1): _same, (2, 3): _input_2, (4, 3): _input_4, (4, 4): _input_4_of_4}
+_A = {(1, 1): _same, (2, 3): _output_2, (4, 3): _output_4, (4, 4): _output_4_of_4}
