@@ -22,14 +22,21 @@ from sardonyx.sizes.symbolic import Guards
 SIZE = 64
 
 
-def functions_of(function: Callable[[Array], Array], dtype: dtypes.DType = dtypes.float32) -> list[str]:
-    """What the kernel computes that gives a function of one tensor."""
+def functions_of(
+    function: Callable[..., Array],
+    dtype: dtypes.DType = dtypes.float32,
+    before: Callable[[Array], Array] | None = None,
+) -> list[str]:
+    """What the kernel computes that gives a function of one tensor, and of what another kernel made of it `before`."""
     trace = Trace(Guards({}))
     with trace:
         x = trace.input(dtype, (SIZE,))
-        y = function(x)
+        read = [x] if before is None else [x, before(x)]
+        y = function(*read)
         trace.outputs = [y]
-    builder = KernelBuilder(lambda array: array is x or (array.value is not None and array.value.size > 1))
+    builder = KernelBuilder(
+        lambda array: any(array is one for one in read) or (array.value is not None and array.value.size > 1)
+    )
     place = builder.axis(SIZE)
     node = builder.element(y, (place,))
     builder.writes.append(y)
@@ -69,6 +76,28 @@ def test_conversions_vanish_where_numbers_are_whole_and_fit(
     function: Callable[[Array], Array], expected: list[str]
 ) -> None:
     assert functions_of(function) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "is_whole"),
+    [
+        (lambda x: p.round_even(-x), True),
+        (lambda x: p.minimum(p.maximum(p.round_even(-x), 0.0), 255.0), True),
+        (lambda x: p.reshape(p.round_even(x) * 2.0 + 3.0, [SIZE]), True),
+        (p.absolute, False),
+        (lambda x: p.round_even(x) + 0.5, False),
+        (lambda x: p.round_even(x) + x, False),
+    ],
+)
+def test_what_another_kernel_rounded_is_whole(before: Callable[[Array], Array], is_whole: bool) -> None:
+    """As the zero points of DynamicQuantizeLinear are."""
+
+    def function(x: Array, zero: Array) -> Array:
+        bounded = p.minimum(p.maximum(p.round_even(x) + zero, 0.0), 255.0)
+        return p.cast(p.cast(bounded, dtypes.uint8), dtypes.float32)
+
+    conversions = [] if is_whole else ["cast", "cast"]
+    assert functions_of(function, before=before) == ["round", "add", "max", "min", *conversions]
 
 
 @pytest.mark.parametrize(

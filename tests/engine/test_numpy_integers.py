@@ -17,6 +17,7 @@ from sardonyx.common import dtypes
 from sardonyx.compiler.live import live_equations
 from sardonyx.numpy_backend import integers
 from sardonyx.numpy_backend.codegen import source
+from sardonyx.numpy_backend.pieces import BLOCK_BYTES
 from sardonyx.plans.epochs import code_of
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
@@ -176,6 +177,24 @@ def test_bounds_are_one_call_and_what_they_leave_is_converted(low: int, high: in
     (text,) = (source(code_of(code)) for code in session.plans[0].codes)
     assert "np.clip(" in text
     assert ("narrowed(" in text) == (low == -128 and high == 127)
+
+
+def test_what_has_one_element_is_computed_once_for_all_blocks() -> None:
+    x = np.random.default_rng(0).uniform(-1, 2, (300, 700)).astype(np.float32)
+    assert x.nbytes > 2 * BLOCK_BYTES
+    nodes = [helper.make_node("Neg", ["s"], ["e"]), helper.make_node("Mul", ["x", "e"], ["m"])]
+    nodes.append(helper.make_node("Floor", ["m"], ["y"]))
+    given = [helper.make_tensor_value_info(key, TensorProto.FLOAT, shape) for key, shape in (("x", x.shape), ("s", []))]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, x.shape)
+    model = helper.make_model(helper.make_graph(nodes, "scaled", given, [output]), ir_version=8)
+    session = sardonyx.InferenceSession(model.SerializeToString(), providers=["NumpyExecutionProvider"])
+    scale = np.float32(0.3)
+    (found,) = session.run(None, {"x": x, "s": scale})
+    assert_array_equal(found, np.floor(x * -scale))
+    (text,) = (source(code_of(code)) for code in session.plans[0].codes)
+    before, inside = text.split("for out, ")
+    assert "f_neg(" in before
+    assert "f_neg(" not in inside
 
 
 def bounded(x: np.ndarray, low: int, high: int) -> onnx.ModelProto:

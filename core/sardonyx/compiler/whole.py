@@ -6,7 +6,8 @@ kernel does both, the conversions are for nothing, and both moves are one with t
     cast(float32, cast(uint8, y)) -> y
     cast(float32, cast(int32, cast(uint8, min(max(r + z, 0), 255))) - z) -> min(max(r, -z), 255 - z)
 
-`y` and `r` are whole numbers, and `y` within the bounds of the integers. A NaN, which no integer holds, stays one.
+`y` and `r` are whole numbers, and `y` within the bounds of the integers; what is read from memory is whole where what
+made it rounded it. A NaN, which no integer holds, stays one.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ LOOKED_AT = 1 << 16
 """Elements of a constant up to which its least and greatest are looked for."""
 Span: TypeAlias = tuple[float, float]
 
+_MOVES = frozenset({"reshape", "transpose", "broadcast", "slice", "flip"})
 _ROUNDED = frozenset({"round", "floor", "ceil", "trunc"})
 _MEETS: dict[str, Callable[[Span, Span], Span]] = {
     "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
@@ -132,8 +134,8 @@ class _Search:
         found: Span | None = None
         if function == "const":
             found = _number(detail)
-        elif function == "load" and dtype.is_int:
-            found = _read(self._b.reads[detail[0]])
+        elif function == "load":
+            found = _read(self._b.reads[detail[0]], depth)
         elif function in _ROUNDED:
             found = (-inf, inf)
         elif function == "cast":
@@ -176,10 +178,20 @@ def _with_number(b: Nodes, node: int, name: str) -> tuple[int, float] | None:
     return (operands[0], number) if abs(number) <= EXACT else None
 
 
-def _read(array: Array) -> Span | None:
-    """The bounds of an Array that is read: those of a small constant; other tensors may hold anything."""
-    known = array.value is not None and array.value.size <= LOOKED_AT
-    return bounds(array) if known else None
+def _read(array: Array, depth: int) -> Span | None:
+    """The bounds of an Array that is read: of a small constant of integers, or of what floats were rounded to."""
+    if array.dtype.is_int:
+        known = array.value is not None and array.value.size <= LOOKED_AT
+        return bounds(array) if known else None
+    if array.equation is None or not depth:
+        return _number(array.value) if array.value is not None and array.value.size == 1 else None
+    name, function = array.equation.primitive.name, array.equation.params.get("function")
+    if name in _MOVES:
+        return _read(array.equation.inputs[0], depth - 1)
+    if name != "elementwise" or function not in _MEETS:
+        return (-inf, inf) if name == "elementwise" and function in _ROUNDED else None
+    one, other = (_read(x, depth - 1) for x in array.equation.inputs)
+    return None if one is None or other is None else _MEETS[function](one, other)
 
 
 def _ends(numbers: Sequence[float]) -> Span:

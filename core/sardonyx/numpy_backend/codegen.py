@@ -3,7 +3,8 @@
 `factory(kernel)` compiles a function of buffers and parameters. It makes the views, and evaluates once what depends on
 indices alone; what it returns runs the rest, whole or in parts. Arrays have the rank of space and reduction together,
 with size 1 along axes on which they do not depend; a chain of nodes with one reader each is computed in the output
-itself. Large arrays are worked through in blocks that stay in the cache from one call to the next.
+itself. Large arrays are worked through in blocks that stay in the cache from one call to the next; what is the same for
+all blocks is computed before the first.
 """
 
 from __future__ import annotations
@@ -78,10 +79,12 @@ class _Writer:
         self.extents = [*kernel.space, *kernel.reduce]
         self.rank = len(self.extents)
         self.setup: list[str] = []
+        self.once: list[str] = []
         self.body: list[str] = []
         self.arrays: list[str] = []
         self.flats: list[str] = []
         self.fixed = [False] * len(kernel.nodes)
+        self.still = [False] * len(kernel.nodes)
         self.uses = [0] * len(kernel.nodes)
         self.occupant: int | None = None
         self.clips: dict[int, tuple[int, int, int]] = {}
@@ -108,7 +111,10 @@ class _Writer:
         lines = ["def make(buffers, p):"]
         lines += [f"    {line}" for line in self.setup]
         names = _tuple(["out", *self.arrays])
-        lines += ["    def run(parts):", f"        for {names} in parts:"]
+        lines += ["    def run(parts):"]
+        if self.once:
+            lines += [f"        {line}" for line in (f"{names} = parts[0]", *self.once)]
+        lines += [f"        for {names} in parts:"]
         lines += [f"            {line}" for line in self.body]
         outer = len(kernel.space)
         is_long = len(self.body) > 1 and outer > 0
@@ -165,10 +171,12 @@ class _Writer:
         if number in self.clips:
             function, operands = "clip", list(self.clips[number])
         fixed = all(self.fixed[operand] for operand in operands)
+        still = not (fixed or last) and all(self.fixed[operand] or self.still[operand] for operand in operands)
         if function == "load":
             code, view = self._load(dtype, detail)
             if view:
                 self.arrays.append(f"n{number}")
+                self.still[number] = not detail[1][1]
             (self.setup if view else self.body).append(f"n{number} = {code}")
             return
         if function == "acc":
@@ -187,13 +195,14 @@ class _Writer:
             code = f"{narrow}.view(t_{dtype})"
         else:
             arguments = ", ".join(f"n{operand}" for operand in operands)
-            out = "" if fixed else self._destination(number, dtype, operands, last)
+            out = "" if fixed or still else self._destination(number, dtype, operands, last)
             code = f"{'np.' if function == 'clip' else 'f_'}{function}({arguments}{out})"
         self.fixed[number] = fixed
         if fixed and function != "const":
             code = f"np.asarray({code})"
             self.arrays.append(f"n{number}")
-        (self.setup if fixed else self.body).append(f"n{number} = {code}")
+        self.still[number] = still
+        (self.setup if fixed else self.once if still else self.body).append(f"n{number} = {code}")
 
     def _destination(self, number: int, dtype: str, operands: list[int], last: bool) -> str:
         """`, out=out` where the output's memory is free to hold this node."""

@@ -152,6 +152,9 @@ class _Lstm(_Steps):
         super().__init__(layer, inputs, outputs)
         peephole = self.operands.get("peephole")
         self.peepholes = None if peephole is None else np.split(peephole[:, None], 3, axis=2)
+        if "scale" in self.operands:
+            self.rounded = _Rounded(self.last[0].shape, self.last[0].dtype)
+            self.factors = np.empty_like(self.products[0][:, :1])
 
     def step(self, *sums: Sums) -> None:
         (f, g, last), spare, (into, out, forget, fresh) = self.functions, self.spare, self.gates
@@ -183,15 +186,36 @@ class _Lstm(_Steps):
         if "scale" not in self.operands:
             np.matmul(h, weights, out=product)
             return
-        whole, scale = _rounded(np.where(self.counted, h, 0) if self.counted else h)
-        np.matmul(whole, weights, out=product)
-        np.multiply(product, scale * self.operands["scale"][:, None], out=product)
+        self.rounded(np.where(self.counted, h, 0) if self.counted else h)
+        np.matmul(self.rounded.whole, weights, out=product)
+        np.multiply(self.rounded.scale, self.operands["scale"][:, None], out=self.factors)
+        np.multiply(product, self.factors, out=product)
 
 
-def _rounded(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`recurrent_loop.rounded` of a state [directions, batch, hidden]."""
-    low = h.min((1, 2), keepdims=True, initial=0)
-    high = h.max((1, 2), keepdims=True, initial=0)
-    scale = np.maximum((high - low) / 255, np.finfo(np.float32).tiny)
-    zero = np.rint(-low / scale)
-    return np.minimum(np.maximum(np.rint(h / scale), -zero), 255 - zero), scale
+class _Rounded:
+    """`recurrent_loop.rounded` of states [directions, batch, hidden]: their whole numbers, and the `scale` of each
+    direction."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.whole = np.empty(shape, dtype)
+        self._lines = self.whole.reshape(len(self.whole), -1)
+        self._low, self._high, scale = np.empty((3, len(self.whole)), dtype)
+        self.scale = scale[:, None, None]
+        self._scales, self._tops = scale[:, None], self._low[:, None]
+        self._tiny = np.finfo(np.float32).tiny
+
+    def __call__(self, h: np.ndarray) -> None:
+        lines, whole, low, high = h.reshape(len(h), -1), self._lines, self._low, self._high
+        scale = self.scale.reshape(-1)
+        np.minimum.reduce(lines, 1, out=low, initial=0)
+        np.maximum.reduce(lines, 1, out=high, initial=0)
+        np.subtract(high, low, out=scale)
+        np.divide(scale, 255, out=scale)
+        np.maximum(scale, self._tiny, out=scale)
+        np.divide(low, scale, out=low)
+        np.rint(low, out=low)
+        np.add(low, 255, out=low)
+        np.divide(lines, self._scales, out=whole)
+        np.rint(whole, out=whole)
+        # No state is below the lowest, and quotients are rounded alike; the highest may round to 256 above it.
+        np.minimum(whole, self._tops, out=whole)
