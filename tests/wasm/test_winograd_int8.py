@@ -17,6 +17,7 @@ from sardonyx.compiler.legalization.ranges import largest_sum
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
+from sardonyx_wasm.abi import SCRATCH
 from sardonyx_wasm.legalization.winograd import _LOST, _WEIGHTS
 from sardonyx_wasm.legalization.winograd import tiles as chosen
 from sardonyx_wasm.primitives import MATMUL_INT8
@@ -155,6 +156,17 @@ def test_tiles_are_chosen_by_how_large_sums_can_be(depth: int, taps: tuple[int, 
         shape = [1, 30 - taps[0], 30 - taps[1], 16]
     lines = chosen(x, w, shape, (1, 1), (1, 1), largest_sum(x, w, range(1, 4)))
     assert (lines and (lines[0].outputs, lines[1].outputs)) == tile
+
+
+@pytest.mark.parametrize(("taps", "fits"), [(40, True), (400, False)])
+def test_tiles_of_long_filters_fit_the_scratch_memory(taps: int, fits: bool) -> None:
+    trace = Trace(Guards())
+    with trace:
+        x = p.cast(trace.input(dtypes.uint8, (1, 1024, 900, 1)), dtypes.int32)
+        w = p.cast(constant(np.ones((16, 1024, taps, 1), np.int8)), dtypes.int32)
+    found = chosen(x, w, [1, 901 - taps, 1, 16], (1, 1), (1, 1), largest_sum(x, w, range(1, 4)))
+    assert (found is not None) == fits
+    assert 7 * (-(-taps // 4) + 4) * 2 * 1024 < SCRATCH or not fits
 
 
 @pytest.mark.parametrize(("length", "dilation", "tile"), [(100, 1, 4), (100, 16, 4), (100, 50, 2)])

@@ -222,8 +222,9 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     largest = largest_sum(x, w, axes)
     parts = _parts(legalizer, work, x, w, axes, w.shape[1]) if groups == 1 else largest <= EXACT
     strides, dilations, low = lines
-    tiles = winograd.tiles(x, kernel, shape, strides, dilations, largest) if groups == 1 else None
-    if tiles and (not parts or winograd.suits(tiles)):
+    window = strides, dilations
+    tiles = winograd.tiles(x, kernel, shape, *window, largest, by_blas=parts > 0) if groups == 1 else None
+    if tiles:
         result = winograd.convolve(legalizer, image, kernel, shape, low, tiles)
     elif parts:
 

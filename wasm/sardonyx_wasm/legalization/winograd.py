@@ -21,6 +21,7 @@ from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import Size, hint, product
 
 from .. import primitives as own
+from ..abi import SCRATCH
 from ..device import blas
 from .convolutions import bordered, trimmed
 from .legalizer import Legalizer
@@ -41,6 +42,11 @@ _LOST = {(1, 1): 0, (2, 3): 1, (4, 3): 3, (4, 4): 3}
 """Bits of the results, of 32 with their sign, that are lost on the way back along an axis."""
 CHANNELS = 16
 """From so many channels on, on both sides, the algorithm pays."""
+_TILES, _ROOM = 4, 3 * SCRATCH // 8
+"""The tiles that a band has at least, and how many numbers those that it reads have at most: there is memory for these,
+and for what products make of them."""
+_BLAS = {True: 2.0, False: 1.2}
+"""How many multiplications BLAS does in the time of one, with AVX-512 or without."""
 _READ, _MOVED = 10, 8
 """Multiplications that take as long as reading a weight, or as transforming an element."""
 
@@ -48,9 +54,15 @@ Tiles: TypeAlias = tuple[Filter, Filter]
 
 
 def tiles(
-    x: Array, w: Array, shape: Sequence[Size], strides: Sequence[int], dilations: Sequence[int], largest: int
+    x: Array,
+    w: Array,
+    shape: Sequence[Size],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    largest: int,
+    by_blas: bool = False,
 ) -> Tiles | None:
-    """The filters along both axes that do a convolution [B, H, W, M] fastest.
+    """The filters along both axes that do a convolution [B, H, W, M] fastest, also than `by_blas` if that could.
 
     None if steps are not one, or there are few channels, or sums could be too large: up to the `largest`; or the
     algorithm gains nothing.
@@ -62,23 +74,21 @@ def tiles(
         return None
     batch, *sizes, _ = map(hint, shape)
     windows = batch * prod(sizes)
-    most = prod(taps) * ((windows + _READ) * channels * features + _MOVED * windows * channels)
+    most: float = prod(taps) * ((windows + _READ) * channels * features + _MOVED * windows * channels)
+    if by_blas and {*taps} != {TAPS}:
+        most /= _BLAS[blas.in_blocks()]
     found = None
     for pair in _choices(taps, dilations):
         if largest >> 31 - sum(_LOST[line[:2]] for line in pair):
             continue
         count = batch * prod(line.tiles(size) for line, size in zip(pair, sizes, strict=True))
         filters = prod(-(-n // line.taps) for n, line in zip(taps, pair, strict=True))
+        places = prod(line.places for line in pair)
         cost = filters * (count + _READ) * channels * features + _MOVED * count * (channels + features)
-        cost *= prod(line.places for line in pair)
-        if cost < most:
+        cost *= places
+        if cost < most and places * (filters + _TILES) * channels < _ROOM:
             most, found = cost, pair
     return found
-
-
-def suits(pair: Tiles) -> bool:
-    """Whether it is faster than BLAS, which does any of these, too."""
-    return all(line.taps == TAPS for line in pair) or not blas.in_blocks()
 
 
 def _choices(taps: Sequence[int], dilations: Sequence[int]) -> list[Tiles]:
