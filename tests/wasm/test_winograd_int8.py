@@ -158,6 +158,18 @@ def test_tiles_are_chosen_by_how_large_sums_can_be(depth: int, taps: tuple[int, 
     assert (lines and (lines[0].outputs, lines[1].outputs)) == tile
 
 
+@pytest.mark.parametrize(("is_open", "taken"), [(False, False), (True, True)])
+def test_open_sizes_are_not_taken_for_small(is_open: bool, taken: bool) -> None:
+    guards = Guards()
+    trace = Trace(guards)
+    with trace:
+        size = guards.symbol("n", 1) if is_open else 1
+        x = p.cast(trace.input(dtypes.uint8, (1, 256, size, 1)), dtypes.int32)
+        w = p.cast(constant(np.full((256, 256, 7, 1), 50, np.int8)), dtypes.int32)
+        found = chosen(x, w, [1, size, 1, 256], (1, 1), (1, 1), largest_sum(x, w, range(1, 4)))
+    assert (found is not None) == taken
+
+
 @pytest.mark.parametrize(("taps", "fits"), [(40, True), (400, False)])
 def test_tiles_of_long_filters_fit_the_scratch_memory(taps: int, fits: bool) -> None:
     trace = Trace(Guards())

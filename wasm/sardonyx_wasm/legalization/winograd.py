@@ -47,6 +47,8 @@ _TILES, _ROOM = 4, 3 * SCRATCH // 8
 and for what products make of them."""
 _BLAS = {True: 2.0, False: 1.2}
 """How many multiplications BLAS does in the time of one, with AVX-512 or without."""
+_OPEN = 64
+"""The places along an axis of open size, at least, that a convolution is made for."""
 _READ, _MOVED = 10, 8
 """Multiplications that take as long as reading a weight, or as transforming an element."""
 
@@ -72,7 +74,7 @@ def tiles(
         return None
     if max(max(map(abs, bounds(operand))) for operand in (x, w)) > 256:
         return None
-    batch, *sizes, _ = map(hint, shape)
+    batch, *sizes = hint(shape[0]), *(_likely(size) for size in shape[1:3])
     windows = batch * prod(sizes)
     most: float = prod(taps) * ((windows + _READ) * channels * features + _MOVED * windows * channels)
     if by_blas and {*taps} != {TAPS}:
@@ -89,6 +91,12 @@ def tiles(
         if cost < most and places * (filters + _TILES) * channels < _ROOM:
             most, found = cost, pair
     return found
+
+
+def _likely(size: Size) -> int:
+    """The places along an axis: more than in the call at hand if that is small and others may have more, or if the run
+    only will tell."""
+    return size if isinstance(size, int) else max(hint(size), _OPEN)
 
 
 def _choices(taps: Sequence[int], dilations: Sequence[int]) -> list[Tiles]:
