@@ -209,45 +209,26 @@ def test_odd_channels_take_no_zeros_each(
     assert depths == [depth]
 
 
-ONE_AXIS = pytest.mark.parametrize(
-    ("x", "w", "dilations", "pads"),
+@TARGETS
+@pytest.mark.parametrize(
+    ("x", "w", "dilations", "pads", "routine"),
     [
-        ((2, 16, 70), (20, 16, 3), (1,), (1,)),
-        ((1, 17, 90), (16, 17, 3), (7,), (14,)),
-        ((2, 16, 30, 9), (20, 16, 3, 1), (2, 1), (2, 0)),
-        ((1, 18, 7, 40), (16, 18, 1, 3), (1, 1), (0, 1)),
+        ((2, 16, 70), (20, 16, 3), (1,), (1,), "conv_winograd_int8"),
+        ((1, 17, 90), (16, 17, 3), (7,), (14,), "conv_winograd_int8"),
+        ((2, 16, 30, 9), (20, 16, 3, 1), (2, 1), (2, 0), "conv_winograd_int8"),
+        ((1, 18, 7, 40), (16, 18, 1, 3), (1, 1), (0, 1), "conv_winograd_int8"),
+        ((2, 16, 70), (20, 16, 4), (1,), (2,), "conv_line_int8"),
+        ((1, 17, 90), (16, 17, 11), (3,), (15,), "conv_line_int8"),
+        ((1, 16, 400), (16, 16, 7), (20,), (0,), "conv_line_int8"),
+        ((2, 16, 30, 9), (20, 16, 5, 1), (2, 1), (2, 0), "conv_line_int8"),
+        ((1, 18, 7, 40), (16, 18, 1, 9), (1, 4), (1, 3), "conv_line_int8"),
     ],
 )
-
-
-@TARGETS
-@ONE_AXIS
 @pytest.mark.usefixtures("without_blas")
-def test_three_taps_along_one_axis(target: str, x: Any, w: Any, dilations: Any, pads: Any) -> None:
+def test_taps_along_one_axis(target: str, x: Any, w: Any, dilations: Any, pads: Any, routine: str) -> None:
     function = convolution([1] * len(pads), dilations, pads, 1)
     used = check(target, [numbers(np.uint8, *x)], function, numbers(np.int8, *w))
-    assert "conv_winograd_int8" in used
-
-
-LONG = pytest.mark.parametrize(
-    ("x", "w", "dilations", "pads"),
-    [
-        ((2, 16, 70), (20, 16, 4), (1,), (2,)),
-        ((1, 17, 90), (16, 17, 11), (3,), (15,)),
-        ((1, 16, 400), (16, 16, 7), (20,), (0,)),
-        ((2, 16, 30, 9), (20, 16, 5, 1), (2, 1), (2, 0)),
-        ((1, 18, 7, 40), (16, 18, 1, 9), (1, 4), (1, 3)),
-    ],
-)
-
-
-@TARGETS
-@LONG
-@pytest.mark.usefixtures("without_blas")
-def test_many_taps_along_one_axis(target: str, x: Any, w: Any, dilations: Any, pads: Any) -> None:
-    function = convolution([1] * len(pads), dilations, pads, 1)
-    used = check(target, [numbers(np.uint8, *x)], function, numbers(np.int8, *w))
-    assert "conv_line_int8" in used
+    assert routine in used
 
 
 @pytest.mark.parametrize(("taps", "in_blocks", "tiles"), [(3, False, True), (3, True, False), (11, True, True)])

@@ -85,6 +85,7 @@ class _Search:
         self._b = b
         self._spans: dict[int, Span | None] = {}
         self._floats: dict[int, int | None] = {}
+        self._arrays: dict[Array, Span | None] = {}
 
     def float_of(self, node: int, depth: int) -> int | None:
         """A node of float32 with the numbers of an integer."""
@@ -135,7 +136,7 @@ class _Search:
         if function == "const":
             found = _number(detail)
         elif function == "load":
-            found = _read(self._b.reads[detail[0]], depth)
+            found = self._read(self._b.reads[detail[0]], depth)
         elif function in _ROUNDED:
             found = (-inf, inf)
         elif function == "cast":
@@ -147,6 +148,32 @@ class _Search:
         if widest is None:
             return found
         return found if found is not None and _holds(dtype, found) else widest
+
+    def _read(self, array: Array, depth: int) -> Span | None:
+        """The bounds of an Array that is read: of a small constant of integers, or of what floats were rounded to."""
+        if array not in self._arrays:
+            self._arrays[array] = self._span_of(array, depth)
+        return self._arrays[array]
+
+    def _span_of(self, array: Array, depth: int) -> Span | None:
+        if array.dtype.is_int:
+            known = array.value is not None and array.value.size <= LOOKED_AT
+            return bounds(array) if known else None
+        if array.dtype.kind != "float" or not array.dtype.is_native:
+            return None
+        if array.value is not None:
+            return _number(array.value) if array.value.size == 1 else None
+        if array.equation is None or not depth:
+            return None
+        inputs = array.equation.inputs
+        name, function = array.equation.primitive.name, array.equation.params.get("function")
+        if name in _MOVES:
+            return self._read(inputs[0], depth - 1)
+        if name != "elementwise" or function not in _MEETS:
+            return (-inf, inf) if name == "elementwise" and function in _ROUNDED else None
+        one = self._read(inputs[0], depth - 1)
+        other = None if one is None else self._read(inputs[1], depth - 1)
+        return None if one is None or other is None else _MEETS[function](one, other)
 
 
 def _moved(b: Nodes, function: str, one: int, other: int) -> int:
@@ -176,22 +203,6 @@ def _with_number(b: Nodes, node: int, name: str) -> tuple[int, float] | None:
         return None
     number = float(b.nodes[operands[1]][3])
     return (operands[0], number) if abs(number) <= EXACT else None
-
-
-def _read(array: Array, depth: int) -> Span | None:
-    """The bounds of an Array that is read: of a small constant of integers, or of what floats were rounded to."""
-    if array.dtype.is_int:
-        known = array.value is not None and array.value.size <= LOOKED_AT
-        return bounds(array) if known else None
-    if array.equation is None or not depth:
-        return _number(array.value) if array.value is not None and array.value.size == 1 else None
-    name, function = array.equation.primitive.name, array.equation.params.get("function")
-    if name in _MOVES:
-        return _read(array.equation.inputs[0], depth - 1)
-    if name != "elementwise" or function not in _MEETS:
-        return (-inf, inf) if name == "elementwise" and function in _ROUNDED else None
-    one, other = (_read(x, depth - 1) for x in array.equation.inputs)
-    return None if one is None or other is None else _MEETS[function](one, other)
 
 
 def _ends(numbers: Sequence[float]) -> Span:

@@ -199,14 +199,13 @@ class _Rounded:
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.whole = np.empty(shape, dtype)
         self._lines = self.whole.reshape(len(self.whole), -1)
-        self._low, self._high, scale = np.empty((3, len(self.whole)), dtype)
-        self.scale = scale[:, None, None]
-        self._scales, self._tops = scale[:, None], self._low[:, None]
+        self._low, self._high, self._scale = np.empty((3, len(self.whole)), dtype)
+        self.scale = self._scale[:, None, None]
         self._tiny = np.finfo(np.float32).tiny
 
     def __call__(self, h: np.ndarray) -> None:
-        lines, whole, low, high = h.reshape(len(h), -1), self._lines, self._low, self._high
-        scale = self.scale.reshape(-1)
+        lines, whole = h.reshape(len(h), -1), self._lines
+        low, high, scale = self._low, self._high, self._scale
         np.minimum.reduce(lines, 1, out=low, initial=0)
         np.maximum.reduce(lines, 1, out=high, initial=0)
         np.subtract(high, low, out=scale)
@@ -215,7 +214,7 @@ class _Rounded:
         np.divide(low, scale, out=low)
         np.rint(low, out=low)
         np.add(low, 255, out=low)
-        np.divide(lines, self._scales, out=whole)
+        np.divide(lines, scale[:, None], out=whole)
         np.rint(whole, out=whole)
-        # No state is below the lowest, and quotients are rounded alike; the highest may round to 256 above it.
-        np.minimum(whole, self._tops, out=whole)
+        # The lowest state is rounded as `low` is, so none is below that; the highest may be 256 above.
+        np.minimum(whole, low[:, None], out=whole)

@@ -64,7 +64,7 @@ def tiles(
     largest: int,
     by_blas: bool = False,
 ) -> Tiles | None:
-    """The filters along both axes that do a convolution [B, H, W, M] fastest, also than `by_blas` if that could.
+    """The filters along both axes that do a convolution [B, H, W, M] fastest; `by_blas` tells that BLAS could do it.
 
     None if steps are not one, or there are few channels, or sums could be too large: up to the `largest`; or the
     algorithm gains nothing.

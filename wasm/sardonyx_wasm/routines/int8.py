@@ -19,7 +19,7 @@ _HEIGHTS = {12: 3, 16: 2}
 """The rows of a register tile by its columns, the best of V8 and Cranelift alike."""
 _UNROLL = 2
 _PAIRS = 4
-"""Of a vector of A."""
+"""Pairs in a vector of A: all are read at once where a compiler loads first."""
 
 FEW = 16
 """With at most as many rows, known beforehand, a unit is a panel rather than a row."""
