@@ -95,7 +95,7 @@ def test_extremes_are_exact(left: int, right: int, width: int, target: str) -> N
 
 def test_sums_wrap() -> None:
     a, b = np.full((2, 140000), -128, np.int16), np.full((140000, 3), -128, np.int8)
-    w = packed(b, MATMUL_INT8.widths[0])
+    w = packed(b, MATMUL_INT8.width(3))
     result = matmul("int8", (a.shape, w.shape), ((2, 3),))(a, w, (2, 3), splits=[(0, 1)])
     assert exact(a, b)[0, 0] < 0
     assert_array_equal(result, exact(a, b))

@@ -157,7 +157,7 @@ def test_large_integers_stay_what_they_are(target: str) -> None:
 CONVOLUTIONS = pytest.mark.parametrize(
     ("x", "w", "strides", "dilations", "pads", "groups", "routine"),
     [
-        ((2, 6, 9, 10), (12, 6, 3, 3), (1, 1), (1, 1), (1, 1), 1, "im2col"),
+        ((2, 6, 9, 10), (12, 6, 2, 2), (1, 1), (1, 1), (1, 1), 1, "im2col"),
         ((1, 3, 9, 10), (8, 3, 3, 3), (2, 2), (1, 1), (1, 0), 1, "im2col"),
         ((1, 5, 9, 10), (7, 5, 2, 3), (1, 2), (2, 1), (0, 2), 1, "im2col"),
         ((2, 8, 9, 10), (12, 8, 1, 1), (1, 1), (1, 1), (0, 0), 1, "matmul_int8"),
@@ -167,8 +167,8 @@ CONVOLUTIONS = pytest.mark.parametrize(
         ((2, 16, 9, 10), (20, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1, "conv_winograd_int8"),
         ((1, 17, 14, 13), (16, 17, 3, 3), (1, 1), (1, 1), (2, 0), 1, "conv_winograd_int8"),
         ((1, 16, 40, 30), (16, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1, "conv_winograd_int8"),
-        ((2, 16, 9, 10), (18, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1, "im2col"),
-        ((2, 16, 19, 10), (20, 16, 3, 3), (1, 1), (4, 2), (4, 2), 1, "conv_winograd_int8"),
+        ((2, 16, 9, 10), (18, 16, 2, 2), (1, 1), (1, 1), (1, 1), 1, "im2col"),
+        ((2, 16, 32, 16), (20, 16, 3, 3), (1, 1), (4, 2), (4, 2), 1, "conv_winograd_int8"),
     ],
 )
 
@@ -217,10 +217,12 @@ def test_odd_channels_take_no_zeros_each(
         ((1, 17, 90), (16, 17, 3), (7,), (14,), "conv_winograd_int8"),
         ((2, 16, 30, 9), (20, 16, 3, 1), (2, 1), (2, 0), "conv_winograd_int8"),
         ((1, 18, 7, 40), (16, 18, 1, 3), (1, 1), (0, 1), "conv_winograd_int8"),
-        ((2, 16, 70), (20, 16, 4), (1,), (2,), "conv_line_int8"),
+        ((2, 16, 70), (20, 16, 4), (2,), (3,), "conv_winograd_int8"),
+        ((2, 16, 70), (20, 16, 5), (1,), (2,), "conv_winograd_int8"),
+        ((2, 17, 70), (20, 17, 6), (1,), (2,), "conv_line_int8"),
         ((1, 17, 90), (16, 17, 11), (3,), (15,), "conv_line_int8"),
         ((1, 16, 400), (16, 16, 7), (20,), (0,), "conv_line_int8"),
-        ((2, 16, 30, 9), (20, 16, 5, 1), (2, 1), (2, 0), "conv_line_int8"),
+        ((2, 16, 30, 9), (20, 16, 13, 1), (2, 1), (2, 0), "conv_line_int8"),
         ((1, 18, 7, 40), (16, 18, 1, 9), (1, 4), (1, 3), "conv_line_int8"),
     ],
 )
@@ -229,6 +231,33 @@ def test_taps_along_one_axis(target: str, x: Any, w: Any, dilations: Any, pads: 
     function = convolution([1] * len(pads), dilations, pads, 1)
     used = check(target, [numbers(np.uint8, *x)], function, numbers(np.int8, *w))
     assert routine in used
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    ("x", "w", "strides", "dilations", "pads", "routine"),
+    [
+        ((2, 6, 20, 31), (20, 6, 5, 5), (1, 1), (1, 1), (2, 2), "conv_winograd_int8"),
+        ((1, 8, 24, 33), (8, 8, 2, 11), (1, 1), (2, 1), (2, 5), "conv_line_int8"),
+        ((2, 7, 20, 31), (20, 7, 5, 5), (1, 3), (1, 1), (2, 0), "conv_winograd_int8"),
+        ((2, 7, 31, 20), (20, 7, 4, 7), (2, 1), (1, 2), (0, 6), "conv_line_int8"),
+        ((2, 16, 30, 9), (16, 16, 3, 1), (1, 2), (1, 1), (1, 0), "conv_winograd_int8"),
+        ((1, 4, 12, 40), (24, 4, 12, 3), (1, 1), (1, 1), (0, 1), "conv_winograd_int8"),  # all rows are seen
+        ((1, 4, 22, 30), (1, 4, 5, 5), (1, 1), (1, 1), (2, 2), "conv_winograd_int8"),
+        ((1, 5, 20, 33), (1, 5, 7, 3), (1, 2), (1, 1), (3, 1), "conv_line_int8"),
+        ((1, 9, 20, 33), (6, 9, 3, 4), (2, 1), (1, 1), (1, 2), "conv_winograd_int8"),
+        ((2, 9, 23, 30), (10, 9, 3, 3), (1, 1), (1, 1), (1, 1), "conv_winograd_int8"),
+        ((1, 16, 23, 30), (6, 16, 3, 3), (1, 1), (2, 2), (1, 1), "matmul_int8"),  # neighbours see other elements
+        ((2, 2, 20, 31), (20, 2, 3, 3), (1, 1), (1, 1), (1, 1), "matmul_int8"),  # few channels
+    ],
+)
+@pytest.mark.usefixtures("without_blas")
+def test_taps_of_an_axis_as_channels(
+    target: str, x: Any, w: Any, strides: Any, dilations: Any, pads: Any, routine: str
+) -> None:
+    function = convolution(strides, dilations, pads, 1)
+    used = check(target, [numbers(np.uint8, *x)], function, numbers(np.int8, *w))
+    assert {routine, "im2col"} <= used
 
 
 @pytest.mark.parametrize(("taps", "in_blocks", "tiles"), [(3, False, True), (3, True, False), (11, True, True)])
@@ -268,7 +297,7 @@ def test_sums_that_float32_lacks_are_split(depth: int, routines: int) -> None:
 
 @pytest.mark.usefixtures("with_blas")
 def test_convolutions_whose_sums_float32_lacks_are_split() -> None:
-    x, w = np.full((1, 96, 6, 7), 255, np.uint8), np.full((8, 96, 3, 3), 127, np.int8)
+    x, w = np.full((1, 216, 6, 7), 255, np.uint8), np.full((8, 216, 2, 2), 127, np.int8)
     x[:, ::3] = 254
     names: list[str] = []
     check("wasmtime", [x], convolution((1, 1), (1, 1), (0, 0), 1), w, names=names)

@@ -18,8 +18,8 @@ from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.abi import SCRATCH
-from sardonyx_wasm.legalization.winograd import _LOST, _WEIGHTS
-from sardonyx_wasm.legalization.winograd import tiles as chosen
+from sardonyx_wasm.legalization.tiling import Window
+from sardonyx_wasm.legalization.winograd import _LOST, _WEIGHTS, Way, fastest
 from sardonyx_wasm.primitives import MATMUL_INT8
 from sardonyx_wasm.routines.winograd_int8 import band
 from tests.support import require
@@ -34,7 +34,10 @@ LINES = {
     "4": (Filter(4, 3), Filter()),
     "4, apart": (Filter(4, 3, dilation=3), Filter()),
     "2x2, apart": (Filter(2, 3, dilation=2), Filter(2, 3, dilation=5)),
+    "6": (Filter(6, 3), Filter()),
     "across": (Filter(), Filter(4, 3, dilation=2)),
+    "four taps": (Filter(4, 4, dilation=2), Filter()),
+    "five taps": (Filter(), Filter(4, 5, dilation=2)),
 }
 TILES = pytest.mark.parametrize("lines", LINES.values(), ids=LINES)
 TYPES = ("int16", "int16"), ("int32",)
@@ -117,7 +120,7 @@ def test_open_sizes(lines: Lines) -> None:
 def test_the_largest_sums_are_exact(lines: Lines, sign: int) -> None:
     """Transforms wrap around on the way to results that have all bits that they may have."""
     taps = lines[0].taps, lines[1].taps
-    depth = 112 * 9 // prod(taps)
+    depth = 56 * 9 // prod(taps) * 2
     x, w = np.full((1, 14, 14, depth), 255, np.int16), np.full((4, depth, *taps), sign * 127, np.int8)
     x[:, ::3, 1::2] = -255
     w[1, ::2] *= -1
@@ -138,55 +141,63 @@ def test_bands_fit_the_scratch_memory() -> None:
         assert 1000 + number * (count * (2 * depth + 4 * columns) + 192) < 1 << 20
 
 
+def chosen(
+    depth: int,
+    features: int,
+    kernel: tuple[int, int],
+    sizes: tuple[int | None, int],
+    dilations: tuple[int, int] = (1, 1),
+    weight: int = 127,
+) -> Way | None:
+    """What is chosen for a convolution to these sizes, of which None is open and a run has 1."""
+    guards = Guards()
+    trace = Trace(guards)
+    with trace:
+        shape = [1, *(guards.symbol("n", 1) if size is None else size for size in sizes), features]
+        x = p.cast(trace.input(dtypes.uint8, (1, depth, 28, 28)), dtypes.int32)
+        w = p.cast(constant(np.full((features, depth, *kernel), weight, np.int8)), dtypes.int32)
+        return fastest(x, w, shape, Window(kernel, (1, 1), dilations), largest_sum(x, w, range(1, 4)))
+
+
 @pytest.mark.parametrize(
     ("depth", "taps", "tile"),
     [
         (64, (3, 3), (4, 4)),
         (512, (3, 3), (2, 2)),
-        (2048, (3, 3), None),
-        (512, (3, 1), (4, 1)),
+        (2048, (3, 3), (2, 1)),
+        (4096, (3, 3), None),
+        (256, (3, 1), (6, 1)),
+        (2048, (3, 1), (4, 1)),
         (1 << 12, (1, 3), (1, 2)),
+        (64, (5, 1), (4, 1)),
+        (64, (3, 7), (1, 4)),
     ],
 )
 def test_tiles_are_chosen_by_how_large_sums_can_be(depth: int, taps: tuple[int, int], tile: Any) -> None:
-    trace = Trace(Guards())
-    with trace:
-        x = p.cast(trace.input(dtypes.uint8, (1, depth, 28, 28)), dtypes.int32)
-        w = p.cast(constant(np.full((16, depth, *taps), 127, np.int8)), dtypes.int32)
-        shape = [1, 30 - taps[0], 30 - taps[1], 16]
-    lines = chosen(x, w, shape, (1, 1), (1, 1), largest_sum(x, w, range(1, 4)))
-    assert (lines and (lines[0].outputs, lines[1].outputs)) == tile
+    way = chosen(depth, 16, taps, (32 - taps[0], 32 - taps[1]))
+    assert (way and (way.down.outputs, way.across.outputs)) == tile
 
 
-@pytest.mark.parametrize(("is_open", "taken"), [(False, False), (True, True)])
-def test_open_sizes_are_not_taken_for_small(is_open: bool, taken: bool) -> None:
-    guards = Guards()
-    trace = Trace(guards)
-    with trace:
-        size = guards.symbol("n", 1) if is_open else 1
-        x = p.cast(trace.input(dtypes.uint8, (1, 256, size, 1)), dtypes.int32)
-        w = p.cast(constant(np.full((256, 256, 7, 1), 50, np.int8)), dtypes.int32)
-        found = chosen(x, w, [1, size, 1, 256], (1, 1), (1, 1), largest_sum(x, w, range(1, 4)))
-    assert (found is not None) == taken
+@pytest.mark.parametrize(("features", "beside"), [(1, 8), (2, 4), (3, 4), (4, 2), (6, 2), (8, 1), (10, 2), (16, 1)])
+def test_few_results_are_made_beside_their_neighbours(features: int, beside: int) -> None:
+    way = chosen(16, features, (5, 3), (26, 26))
+    assert way
+    assert way.beside == beside
+
+
+@pytest.mark.parametrize(("size", "taken"), [(1, False), (None, True)])
+def test_open_sizes_are_not_taken_for_small(size: int | None, taken: bool) -> None:
+    assert (chosen(256, 256, (7, 1), (size, 1)) is not None) == taken
 
 
 @pytest.mark.parametrize(("taps", "fits"), [(40, True), (400, False)])
 def test_tiles_of_long_filters_fit_the_scratch_memory(taps: int, fits: bool) -> None:
-    trace = Trace(Guards())
-    with trace:
-        x = p.cast(trace.input(dtypes.uint8, (1, 1024, 900, 1)), dtypes.int32)
-        w = p.cast(constant(np.ones((16, 1024, taps, 1), np.int8)), dtypes.int32)
-    found = chosen(x, w, [1, 901 - taps, 1, 16], (1, 1), (1, 1), largest_sum(x, w, range(1, 4)))
-    assert (found is not None) == fits
+    assert (chosen(1024, 16, (taps, 1), (901 - taps, 1), weight=1) is not None) == fits
     assert 7 * (-(-taps // 4) + 4) * 2 * 1024 < SCRATCH or not fits
 
 
-@pytest.mark.parametrize(("length", "dilation", "tile"), [(100, 1, 4), (100, 16, 4), (100, 50, 2)])
+@pytest.mark.parametrize(("length", "dilation", "tile"), [(600, 1, 6), (100, 1, 4), (100, 16, 4), (100, 50, 2)])
 def test_tiles_that_hang_over_count(length: int, dilation: int, tile: int) -> None:
-    trace = Trace(Guards())
-    with trace:
-        x = p.cast(trace.input(dtypes.uint8, (1, 64, 28, 28)), dtypes.int32)
-        w = p.cast(constant(np.full((64, 64, 3, 1), 127, np.int8)), dtypes.int32)
-    lines = chosen(x, w, [1, length, 1, 64], (1, 1), (dilation, 1), largest_sum(x, w, range(1, 4)))
-    assert lines
-    assert lines[0].outputs == tile
+    way = chosen(64, 64, (3, 1), (length, 1), (dilation, 1))
+    assert way
+    assert way.down.outputs == tile

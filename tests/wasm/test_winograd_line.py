@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from sardonyx_wasm.legalization.winograd import _LOST, _WEIGHTS
 from sardonyx_wasm.primitives import MATMUL_INT8
 from sardonyx_wasm.routines.winograd_int8 import band
-from sardonyx_wasm.routines.winograd_line import LINE
+from sardonyx_wasm.routines.winograd_line import OUTPUTS
 from tests.support import require
 from tests.wasm.compiled import Array, Product
 from tests.wasm.test_int8 import packed
@@ -21,23 +21,27 @@ TARGETS = pytest.mark.parametrize("target", ["v8", "wasmtime"])
 TYPES = ("int16", "int16"), ("int32",)
 
 
-def planes(w: Array) -> Array:
-    """w [M, C, taps] as the routine takes it."""
+def planes(w: Array, last: int) -> Array:
+    """w [M, C, taps] as the routine takes it, with so many taps in the last filter."""
     features, channels, taps = w.shape
-    groups = -(-taps // 4)
-    filled = np.pad(w.astype(np.int64), [(0, 0), (0, 0), (0, 4 * groups - taps)])
-    u = np.einsum("pt,mcgt->pgcm", _WEIGHTS[4, 4], filled.reshape(features, channels, groups, 4))
+    groups = max(1, 1 - (last - taps) // 4)
+    u = np.zeros((last + 3, groups, channels, features), np.int64)
+    for group in range(groups):
+        part = w[..., 4 * group : 4 * group + (4 if group + 1 < groups else last)].astype(np.int64)
+        u[:, group] = np.einsum("pt,mct->pcm", _WEIGHTS[4, last][:, : part.shape[2]], part)
     assert np.abs(u).max() < 1 << 15
-    return packed(u.reshape(7, groups * channels, features).astype(np.int16), MATMUL_INT8.width(features))
+    flat = u.reshape(len(u), groups * channels, features)
+    return packed(flat.astype(np.int16), MATMUL_INT8.width(features))
 
 
-def case(x: Array, w: Array) -> tuple[Array, Array, Array]:
+def case(x: Array, w: Array, last: int = 4) -> tuple[Array, Array, Array]:
     """The sequences as far as tiles see, the weights, and the convolution."""
     seen = np.lib.stride_tricks.sliding_window_view(x.astype(np.int64), w.shape[2], 1)
     exact = np.einsum("slct,mct->slm", seen, w.astype(np.int64))
-    end = 4 * (-(-exact.shape[1] // 4) + -(-w.shape[2] // 4)) - 1
+    groups = max(1, 1 - (last - w.shape[2]) // 4)
+    end = 4 * (-(-exact.shape[1] // 4) + groups - 2) + last + 3
     junk = np.pad(x, [(0, 0), (0, end - x.shape[1]), (0, 0)], constant_values=99)
-    return junk, planes(w), exact.astype(np.int32)
+    return junk, planes(w, last), exact.astype(np.int32)
 
 
 def numbers(shape: tuple[int, ...], low: int, high: int, dtype: str, seed: int) -> Array:
@@ -45,17 +49,17 @@ def numbers(shape: tuple[int, ...], low: int, high: int, dtype: str, seed: int) 
 
 
 @TARGETS
-@pytest.mark.parametrize("taps", [4, 5, 7, 11, 17])
+@pytest.mark.parametrize(("taps", "last"), [(4, 4), (5, 4), (7, 4), (11, 4), (17, 4), (5, 5), (8, 5), (9, 5), (17, 5)])
 @pytest.mark.parametrize(
     ("batch", "length", "channels", "features"),
     [(1, 1, 8, 4), (1, 4, 16, 20), (2, 19, 18, 12), (1, 50, 10, 100), (3, 250, 16, 16)],
 )
-def test_sizes(target: str, taps: int, batch: int, length: int, channels: int, features: int) -> None:
+def test_sizes(target: str, taps: int, last: int, batch: int, length: int, channels: int, features: int) -> None:
     x = numbers((batch, length + taps - 1, channels), -255, 255, "int16", 0)
-    x, u, expected = case(x, numbers((features, channels, taps), -128, 127, "int8", 1))
+    x, u, expected = case(x, numbers((features, channels, taps), -128, 127, "int8", 1), last)
     routine = Product("conv_line_int8", TYPES, (x.shape, u.shape), (expected.shape,), target=target)
     units = routine.code.units
-    assert units == batch * LINE.tiles(length)
+    assert units == batch * -(-length // OUTPUTS)
     for splits in ([(0, units)], [*itertools.pairwise(range(units + 1))][::-1]):
         assert_array_equal(routine(x, u, expected.shape, splits=splits), expected)
 
@@ -67,22 +71,23 @@ def test_open_sizes(target: str) -> None:
     for length in (1, 4, 10, 230):
         x = numbers((2, length + 6, 12), -255, 255, "int16", 0)
         x, u, expected = case(x, numbers((16, 12, 7), -128, 127, "int8", 1))
-        splits = [(0, 2 * LINE.tiles(length))]
+        splits = [(0, 2 * -(-length // OUTPUTS))]
         assert_array_equal(routine(x, u, expected.shape, (*x.shape[:2], length), splits=splits), expected)
 
 
 @TARGETS
+@pytest.mark.parametrize(("depth", "last"), [(512, 4), (256, 5)])
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_the_largest_sums_are_exact(target: str, sign: int) -> None:
+def test_the_largest_sums_are_exact(target: str, depth: int, last: int, sign: int) -> None:
     """Transforms wrap around on the way to results that have all bits that they may have."""
-    x, w = np.full((1, 30, 512), 256, np.int16), np.full((4, 512, 8), sign * 255, np.int16)
+    x, w = np.full((1, 30, depth), 256, np.int16), np.full((4, depth, 8), sign * 255, np.int16)
     x[:, ::3, 1::2] = -256
     w[1, ::2] *= -1
     for each in (x, np.full_like(x, 256)):
-        junk, u, expected = case(each, w)
+        junk, u, expected = case(each, w, last)
         routine = Product("conv_line_int8", TYPES, (junk.shape, u.shape), (expected.shape,), target=target)
         assert_array_equal(routine(junk, u, expected.shape, splits=[(0, routine.code.units)]), expected)
-    assert 0.99 < np.abs(expected.astype(np.int64)).max() / (1 << 31 - _LOST[4, 4]) < 1
+    assert 0.99 < np.abs(expected.astype(np.int64)).max() / (1 << 31 - _LOST[4, last]) < 1
 
 
 def test_bands_fit_the_scratch_memory() -> None:

@@ -53,37 +53,53 @@ def windows(x: np.ndarray, shape: Any, kernel: Any, strides: Any, dilations: Any
     return seen[:, :: strides[0], :: strides[1]][:, : shape[1], : shape[2]]
 
 
+POINTS = {
+    4: ((0, 1, -1, None), (1, 1, 1, 1)),
+    6: ((0, 1, -1, 2, -2, None), (1, -1, -1, 1, 1, 1)),
+    7: ((0, 1, -1, 2, -2, None, 3), (-10, 10, 5, -5, -1, 120, 1)),
+    8: ((0, 1, -1, 2, -2, 3, -3, None), (-20, 15, 15, -3, -3, 1, 1, 90)),
+}
+"""Points, None for infinity, and what their rows of G are multiplied by."""
+
+
+def transform(places: int, taps: int) -> np.ndarray:
+    """G, from its definition."""
+    if places == taps == 1:
+        return np.ones((1, 1))
+    last = [0] * (taps - 1) + [1]
+    rows = [last if point is None else [point**k for k in range(taps)] for point in POINTS[places][0]]
+    return np.array(rows, float) * np.array(POINTS[places][1])[:, None]
+
+
 def conv_winograd_int8(x: np.ndarray, u: np.ndarray, shape: Any, tile: Any, **window: Any) -> np.ndarray:
-    """From the definition of F(m, 3): weights back from planes, and a plain convolution."""
+    """From the definition of F(m, r): weights back from planes, and a plain convolution."""
     places, panels, half, width, _ = u.shape
     lines = filters({"tile": tile, **window})
     assert (x.dtype, width, x.shape[-1]) == (np.int16, MATMUL_INT8.width(shape[-1]), 2 * half)
     assert all(x.shape[1 + k] >= lines[k].seen(lines[k].tiles(shape[1 + k])) for k in range(2))
     flat = np.moveaxis(u, 4, 3).reshape(places, panels, 2 * half, width)
     planes = np.moveaxis(flat, 1, 2).reshape(places, 2 * half, -1)[..., : shape[-1]].astype(np.float64)
-    middle = {2: [[1, 1, 1], [1, -1, 1]], 4: [[-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4]]}
-    g = [np.array([[1, 0, 0], *middle[m], [0, 0, 1]] if m > 1 else [[1]]) for m in tile]
-    taps = np.einsum("pk,kcn->pcn", np.linalg.pinv(np.kron(*g)), planes)
+    matrix = np.kron(*(transform(line.places, line.taps) for line in lines))
+    taps = np.einsum("pk,kcn->pcn", np.linalg.pinv(matrix), planes)
     assert np.abs(taps - np.rint(taps)).max() < 1e-6
     w = np.rint(taps).astype(np.int64).reshape(*window["kernel"], 2 * half, -1)
     return np.einsum("bhwcij,ijcn->bhwn", windows(x, shape, **window).astype(np.int64), w).astype(np.int32)
 
 
 def conv_line_int8(x: np.ndarray, u: np.ndarray, shape: Any) -> np.ndarray:
-    """From the definition of F(4, 4): weights back from planes, and a plain convolution."""
+    """From the definition of F(4, r): weights back from planes, and a plain convolution."""
     places, panels, half, width, _ = u.shape
     groups, rest = divmod(2 * half, x.shape[-1])
     assert (x.dtype, u.dtype, width, rest) == (np.int16, np.int16, MATMUL_INT8.width(shape[-1]), 0)
-    assert x.shape[1] == 4 * (-(-shape[1] // 4) + groups) - 1
+    assert x.shape[1] == 4 * (-(-shape[1] // 4) + groups - 2) + places
     flat = np.moveaxis(u, 4, 3).reshape(places, panels, 2 * half, width)
     planes = np.moveaxis(flat, 1, 2).reshape(places, groups, x.shape[-1], -1)[..., : shape[-1]].astype(np.float64)
-    scale = np.array([-10, 10, 5, -5, -1, 120, 1])
-    powers = np.array([[float(point**k) for k in range(4)] for point in (0, 1, -1, 2, -2)] + [[0, 0, 0, 1]])
-    g = np.vstack([powers, [1, 3, 9, 27]]) * scale[:, None]
-    taps = np.einsum("tp,pgcn->gtcn", np.linalg.pinv(g), planes)
+    taps = np.einsum("tp,pgcn->gtcn", np.linalg.pinv(transform(places, places - 3)), planes)
     assert np.abs(taps - np.rint(taps)).max() < 1e-6
-    w = np.rint(taps).astype(np.int64).reshape(4 * groups, x.shape[-1], -1)
-    long = np.pad(x.astype(np.int64), [(0, 0), (0, 4), (0, 0)])  # taps of zeros may see what is behind the last tile
+    w = np.zeros((4 * groups + 1, *taps.shape[2:]), np.int64)
+    for group, part in enumerate(np.rint(taps).astype(np.int64)):
+        w[4 * group : 4 * group + len(part)] += part
+    long = np.pad(x.astype(np.int64), [(0, 0), (0, 5), (0, 0)])  # taps of zeros may see what is behind the last tile
     seen = np.lib.stride_tricks.sliding_window_view(long, len(w), 1)[:, : shape[1]]
     return np.einsum("slct,tcn->sln", seen, w).astype(np.int32)
 

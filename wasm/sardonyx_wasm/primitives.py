@@ -3,6 +3,8 @@ routine stands here, so that it need not import what writes code."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sardonyx.compiler.legalization.ranges import Range, bounds
 from sardonyx.primitives.array import Equation, Primitive
 from sardonyx.sizes.symbolic import Size
@@ -47,8 +49,8 @@ class _ConvWinogradInt8(Primitive):
 
 
 class _ConvLineInt8(Primitive):
-    """x of int16 [S, L, C], border included, x weights [7, panels, filters * C / 2, width, 2] of four taps each, to
-    int32 [S, Lo, M]; C is even."""
+    """x of int16 [S, L, C], border included, x weights [7 or 8, panels, filters * C / 2, width, 2] of four
+    taps each, or of four but five in the last, to int32 [S, Lo, M]; C is even."""
 
     name = "conv_line_int8"
 
@@ -57,19 +59,18 @@ class _MatmulInt8(Primitive):
     """a [..., K] of int16 x b [panels, K / 2, width, 2] of integers up to 16 bits to int32 [..., N]; K is even."""
 
     name = "matmul_int8"
-    widths = (12, 16)
-    wide = 1.05
-    """What a column in the wider panel takes, of one in the other."""
+    widths: Mapping[int, float] = {12: 1.0, 16: 1.05, 8: 1.3}
+    """The columns that a panel may have, and what one of them takes: of eight, as V8 has them."""
 
     def width(self, columns: Size) -> int:
         """The columns of a panel: those that cost less, the last panel's filling included.
 
-        >>> MATMUL_INT8.width(64), MATMUL_INT8.width(128), MATMUL_INT8.width(40)
-        (16, 12, 12)
+        >>> [MATMUL_INT8.width(columns) for columns in (64, 128, 40, 7)]
+        [16, 12, 12, 8]
         """
-        few, many = self.widths
-        is_wide = isinstance(columns, int) and self.wide * (columns + -columns % many) < columns + -columns % few
-        return many if is_wide else few
+        if not isinstance(columns, int):
+            return next(iter(self.widths))
+        return min(self.widths, key=lambda width: self.widths[width] * -(-columns // width) * width)
 
 
 class _MatmulQuads(Primitive):

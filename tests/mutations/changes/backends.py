@@ -181,8 +181,8 @@ WASM = [
     Mutation(
         "large sums of integers take tiles of 4 x 4",
         "wasm/sardonyx_wasm/legalization/winograd.py",
-        "(4, 3): 3, (4, 4): 3}",
-        "(4, 3): 0, (4, 4): 3}",
+        "(4, 3): 3, (4, 4): 3,",
+        "(4, 3): 0, (4, 4): 3,",
         ("tests/wasm/test_winograd_int8.py",),
     ),
     Mutation(

@@ -26,6 +26,7 @@ from .convolutions import bordered, convolve, trimmed
 from .legalizer import EXACT, Legalizer
 from .products import in_pairs
 from .quads import in_quads
+from .tiling import Window
 
 FEWEST = 512
 """Products of fewer multiplications stay generated kernels."""
@@ -222,10 +223,11 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     largest = largest_sum(x, w, axes)
     parts = _parts(legalizer, work, x, w, axes, w.shape[1]) if groups == 1 else largest <= EXACT
     strides, dilations, low = lines
-    window = strides, dilations
-    tiles = winograd.tiles(x, kernel, shape, *window, largest, by_blas=parts > 0) if groups == 1 else None
-    if tiles:
-        result = winograd.convolve(legalizer, image, kernel, shape, low, tiles)
+    high, wide = map(int, kernel.shape[2:])
+    window = Window((high, wide), (strides[0], strides[1]), (dilations[0], dilations[1]))
+    way = winograd.fastest(x, kernel, shape, window, largest, by_blas=parts > 0) if groups == 1 else None
+    if way:
+        result = winograd.convolve(legalizer, image, kernel, shape, window, low, way)
     elif parts:
 
         def multiply(x: Array, w: Array) -> Array:

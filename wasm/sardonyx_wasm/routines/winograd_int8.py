@@ -13,7 +13,7 @@ is done for a band of tiles at a time, whose planes are in the scratch memory. A
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
 from typing import TypeAlias
@@ -31,7 +31,14 @@ Line: TypeAlias = Sequence[Expr]
 
 COLUMNS = 96
 """Channels that are made of a band at a time: whole panels, whatever their width."""
-FACTORS = {(1, 1): (1,), (2, 3): (2, 2), (4, 3): (24, 12, 6, 6), (4, 4): (120,) * 4}
+FACTORS = {
+    (1, 1): (1,),
+    (2, 3): (2, 2),
+    (4, 3): (24, 12, 6, 6),
+    (4, 4): (120,) * 4,
+    (6, 3): (720,) * 6,
+    (4, 5): (720,) * 4,
+}
 """How much too large the rows of A' m are, by the outputs of a tile and the taps."""
 CHANNELS = i16x8.size // 2
 """The fewest channels of an image; a result has a multiple of four."""
@@ -237,5 +244,50 @@ def _output_4_of_4(f: Function, m: Line) -> list[Expr]:
     ]
 
 
-_B = {(1, 1): _same, (2, 3): _input_2, (4, 3): _input_4, (4, 4): _input_4_of_4}
-_A = {(1, 1): _same, (2, 3): _output_2, (4, 3): _output_4, (4, 4): _output_4_of_4}
+def _input_of_eight(f: Function, d: Line) -> list[Expr]:
+    """What has the points 0, 1, -1, 2, -2, 3, -3 and infinity."""
+
+    def times(number: int, x: Expr) -> Expr:
+        return x * i16x8.const(number)
+
+    made: list[Expr] = []
+    for power, near, far in ((1, 36, 13), (2, 9, 10), (3, 4, 5)):  # the other two squares: their product, and their sum
+        even = f.let(d[6] - times(far, d[4]) + times(near, d[2]))
+        odd = f.let(d[5] - times(far, d[3]) + times(near, d[1]))
+        odd = odd if power == 1 else f.let(times(power, odd))
+        made += [even + odd, even - odd]
+    first, last = (after[3] - times(14, after[2]) + times(49, after[1]) for after in (d[0::2], d[1::2]))
+    return [first - times(36, d[0]), *made, last - times(36, d[1])]
+
+
+def _output_of_eight(outputs: int) -> Callable[[Function, Line], list[Expr]]:
+    def output(f: Function, m: Line) -> list[Expr]:
+        sums = [f.let(m[k] + m[k + 1]) for k in (1, 3, 5)]
+        differences = [f.let(m[k] - m[k + 1]) for k in (1, 3, 5)]
+        made = []
+        for k in range(outputs):
+            one, two, three = differences if k % 2 else sums
+            made.append(one + (two << k + 1) + (three * i32x4.const(3**k) if k else three))
+        made[0] += m[0]
+        made[-1] += m[7] << 3
+        return made
+
+    return output
+
+
+_B = {
+    (1, 1): _same,
+    (2, 3): _input_2,
+    (4, 3): _input_4,
+    (4, 4): _input_4_of_4,
+    (6, 3): _input_of_eight,
+    (4, 5): _input_of_eight,
+}
+_A = {
+    (1, 1): _same,
+    (2, 3): _output_2,
+    (4, 3): _output_4,
+    (4, 4): _output_4_of_4,
+    (6, 3): _output_of_eight(6),
+    (4, 5): _output_of_eight(4),
+}

@@ -25,8 +25,8 @@ from . import frame, int8
 from .winograd import made
 from .winograd_int8 import APART, COLUMNS, band, write_input, write_output
 
-LINE = Filter(4, 4)
-"""What is done along sequences."""
+OUTPUTS = 4
+"""Of a tile, and how far apart filters see."""
 
 _ALIGN = 12
 """Units of a share: what it reads behind them is transformed for it alone."""
@@ -35,20 +35,21 @@ _ALIGN = 12
 def conv_line_int8(unit: Unit, routine: Routine) -> Code:
     """x of int16 x u of int16 -> int32."""
     (batch, length, features), (number, panels, half, panel_width, _) = routine.outputs[0], routine.inputs[1]
-    size, depth, outputs = routine.inputs[0][1], routine.inputs[0][2], LINE.outputs
+    size, depth = routine.inputs[0][1:]
+    line = Filter(OUTPUTS, number - OUTPUTS + 1)
     pixel, deep, target_pixel = 2 * depth, 4 * half, 4 * features
     more = deep // pixel - 1
     most = band(number, depth, min(features, COLUMNS), more)
     multiply = int8.product(unit, routine.reads[1], panel_width)
-    lines = LINE, Filter()
-    taken = unit.once("winograd", "int8 input line", lambda: write_input(unit, "line", lines))
-    given = unit.once("winograd", "int8 output line", lambda: write_output(unit, "line", lines))
+    lines, key = (line, Filter()), f"line_{line.taps}"
+    taken = unit.once("winograd", f"int8 input {key}", lambda: write_input(unit, key, lines))
+    given = unit.once("winograd", f"int8 output {key}", lambda: write_output(unit, key, lines))
     panel = deep * panel_width
     with frame.function(unit, routine) as f:
         x, u, z = frame.buffers(f, routine)
         rows = f.let(frame.size(f, length))
         sequence = f.let(frame.size(f, size) * pixel)
-        tiles = f.let(frame.divided_up(rows, outputs))
+        tiles = f.let(frame.divided_up(rows, OUTPUTS))
         v = f.let(f.scratch + int8.EDGE)
         at, left, count, place, tile, begin, part, plane, results = (f.local(i32) for _ in range(9))
         f.set(at, f.begin)
@@ -59,10 +60,10 @@ def conv_line_int8(unit: Unit, routine: Routine) -> Code:
             f.set(count, frame.divided_up(left, frame.divided_up(left, most)))
             f.set(plane, (count + more) * pixel + APART)
             y = f.let(v + plane * number)
-            source = f.let(x + index * sequence + first * (outputs * pixel))
+            source = f.let(x + index * sequence + first * (OUTPUTS * pixel))
             with f.loop(tile, 0, count + more):
                 step = i32.const(pixel)
-                f.call(taken, source + tile * (outputs * pixel), step, step, pixel, v + tile * pixel, plane)
+                f.call(taken, source + tile * (OUTPUTS * pixel), step, step, pixel, v + tile * pixel, plane)
             with f.loop(begin, 0, features, step=COLUMNS):
                 f.set(part, frame.least(f, features - begin, COLUMNS) * 4)
                 f.set(results, count * part + APART)
@@ -72,10 +73,10 @@ def conv_line_int8(unit: Unit, routine: Routine) -> Code:
                     right = weights + place * (panels * panel)
                     f.call(multiply, *left_side, right, y + place * results, part, part, f.scratch)
                 with f.loop(tile, 0, count):
-                    top = f.let((first + tile) * outputs)
-                    high = f.let(frame.least(f, rows - top, outputs))
+                    top = f.let((first + tile) * OUTPUTS)
+                    high = f.let(frame.least(f, rows - top, OUTPUTS))
                     target = z + (index * rows + top) * target_pixel + begin * 4
                     steps = i32.const(target_pixel), i32.const(target_pixel)
                     f.call(given, y + tile * part, results, target, *steps, high, 1, part)
             f.set(at, at + count)
-    return Code(f, made(LINE).units(batch, length), _ALIGN, SCRATCH)
+    return Code(f, made(line).units(batch, length), _ALIGN, SCRATCH)
