@@ -52,3 +52,47 @@ def normal(x: Array) -> list[Array]:
 
 def test_what_many_elements_read_is_written() -> None:
     assert written(normal) == [True, True]
+
+
+def turned(x: Array) -> Array:
+    return p.transpose(x, [1, 0])
+
+
+def meeting(way: Callable[[Array], Array], x: Array) -> list[Array]:
+    made = p.exp(x)
+    return [made, made - way(made)]
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        (p.tanh, False),
+        (lambda x: turned(p.tanh(turned(x))), False),
+        (lambda x: p.reshape(turned(x), x.shape), True),
+        (lambda x: turned(p.tanh(p.reshape(x, (6, 4)))), True),
+    ],
+)
+def test_what_is_dear_is_computed_once_if_its_elements_meet_again(
+    way: Callable[[Array], Array], expected: bool
+) -> None:
+    assert written(lambda x: meeting(way, x)) == [expected, True]
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        (lambda r: r + turned(p.tanh(turned(r))), False),
+        (lambda r: r + turned(r), True),
+        (lambda r: turned(r) * turned(p.tanh(r)), False),
+        (lambda r: p.reshape(turned(r), (2, 8)) + p.reshape(turned(p.tanh(r)), (2, 8)), False),
+        (lambda r: p.reshape(turned(r), (2, 8)) + p.reshape(r, (2, 8)), True),
+    ],
+)
+def test_a_kernel_goes_on_with_a_reduction_whose_elements_meet_again(
+    way: Callable[[Array], Array], expected: bool
+) -> None:
+    def square(x: Array) -> list[Array]:
+        made = p.reduce(p.broadcast_to(p.unsqueeze(x, [0]), (4, 4, 6)) * 2.0, "sum", [2])
+        return [made, way(made)]
+
+    assert written(lambda x: square(p.slice_(x, [0, 0], [4, 6]))) == [expected, True]

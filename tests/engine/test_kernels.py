@@ -143,6 +143,29 @@ g (float[N, 64] x, float[N, 64] by) => (float[N, 64] y) {
 """
 
 
+SUMS = "last = Constant <value_ints = [-1]> ()  r = ReduceSum <keepdims = 0> (x, last)"
+MEETING = {
+    "sums": f"{SUMS}  t = Transpose (r)  y = Sub (r, t)",
+    "sums, after more": f"{SUMS}  e = Sigmoid (r)  t = Transpose (e)  y = Sub (t, e)",
+    "there and back": f"{SUMS}  t = Transpose (r)  n = Neg (t)  u = Transpose (n)  y = Sub (r, u)",
+    "in another shape": f"{SUMS}  t = Transpose (r)  all = Constant <value_ints = [-1]> ()  a = Reshape (t, all)"
+    "  b = Reshape (r, all)  d = Sub (a, b)  whole = Constant <value_ints = [6, 6]> ()  y = Reshape (d, whole)",
+    "products": "r = MatMul (x, x)  t = Transpose <perm = [0, 2, 1]> (r)  y = Sub (r, t)",
+    "dear": "r = Exp (x)  t = Transpose <perm = [1, 0, 2]> (r)  y = Sub (r, t)",
+}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("name", MEETING)
+def test_a_result_may_meet_what_it_is_when_transposed(name: str, provider: str) -> None:
+    """Elements of other places are other numbers, whatever kernel they are computed in."""
+    graph = model(f"g (float[6, 6, 6] x) => (float y) {{ {MEETING[name]} }}")
+    feeds = {"x": np.random.default_rng(0).normal(size=(6, 6, 6)).astype(np.float32)}
+    (found,) = sardonyx.InferenceSession(graph, providers=[provider]).run(None, feeds)
+    (expected,) = onnxruntime.InferenceSession(graph).run(None, feeds)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 def computed(session: sardonyx.InferenceSession, function: str) -> int:
     """How many times the kernels of a plan compute a scalar function."""
     kernels = [code for code in session.plans[0].codes if code["kind"] == "kernel"]

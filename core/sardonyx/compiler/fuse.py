@@ -8,6 +8,7 @@ its readers would cost more than reading it back. Movement is never written for 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import TypeAlias
 
 from sardonyx.code.cost import cost
 from sardonyx.common.record import field, record
@@ -29,11 +30,15 @@ MOST_TO_CHOOSE = 20
 """What an element of such parts may cost, in additions."""
 _CHOOSERS = frozenset({"elementwise", "concat", "reshape", "transpose"})
 _IN_PLACE = frozenset({"elementwise", "cast", "bitcast"})
-_ONE_TO_ONE = _IN_PLACE | {"reshape", "transpose"}
+_IN_ORDER = _IN_PLACE | {"transpose"}
+_ONE_TO_ONE = _IN_ORDER | {"reshape"}
 SPARSE = 16
 """A lookup that takes one of so many elements of a table made of weights has only those computed, in every run."""
 MOST_NODES = 48
 """Scalar operations in one kernel, so that kernels stay readable and compile quickly."""
+
+
+_Moves: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @record
@@ -160,7 +165,7 @@ class _Fuser:
         )
         self.work[output] = work
         if work.core is not None and output not in self.inside and self._uses(output) > 1:
-            self.inside |= self._between(output)
+            self.inside.update(self._between(output))
         if self._must_write(output, work, device, name):
             self._store(output, work)
 
@@ -212,33 +217,37 @@ class _Fuser:
     def _uses(self, array: Array) -> int:
         return len(self.readers.get(array, ()))
 
-    def _between(self, first: Array, through: Collection[str] = _ONE_TO_ONE) -> set[Array]:
+    def _between(self, first: Array, through: Collection[str] = _ONE_TO_ONE) -> Collection[Array]:
         """The Arrays from one with several readers up to where all of that comes together again, without the last;
-        nothing if something else needs one of them, or they pass through other primitives."""
+        nothing if something else needs one of them, they pass through other primitives, or elements of different
+        places meet."""
         if self.result.is_written(first) or first.equation is None:
-            return set()
+            return ()
         device = self.device_of[first.equation]
-        between = {first}
+        between: dict[Array, _Moves] = {first: ()}
         waiting = set(self.readers[first])
         left = self._uses(first)
         while waiting and len(between) < MOST_NODES:
             reader = min(waiting, key=self.order.__getitem__)
             waiting.remove(reader)
             if not self._generated(reader) or self.device_of[reader] != device:
-                return set()
+                return ()
             inside = [x for x in reader.inputs if x in between]
             if reader.primitive.name not in through or not all(self._keeps_count(x, reader) for x in inside):
-                return set()
+                return ()
+            moves, *others = {between[x] for x in inside}
+            if others:
+                return ()
             (output,) = reader.outputs
             left -= len(inside)
             if left == 0:
                 return between
             if self.result.is_written(output):
-                return set()
-            between.add(output)
+                return ()
+            between[output] = _moved(moves, reader)
             left += self._uses(output)
             waiting.update(self.readers.get(output, ()))
-        return set()
+        return ()
 
     def _is_stretched(self, array: Array, result: Array) -> bool:
         """Whether each element of an operand is used more than once."""
@@ -263,7 +272,7 @@ class _Fuser:
         dear = len(readers) > 1 and work.cost * (len(readers) - 1) > COST_OF_MEMORY
         if not dear or output in self.constants:
             return dear
-        return not self._between(output, _IN_PLACE)  # one kernel computes it once, whatever it does with it
+        return not self._between(output, _IN_ORDER)  # one kernel computes it once, whatever it does with it
 
     def _is_chosen(self, concat: Array, readers: Sequence[Equation], work: _Work, device: int) -> bool:
         """Whether the one reader of a concatenation chooses among its parts, element by element."""
@@ -283,6 +292,21 @@ class _Fuser:
         self.result.written.add(array)
         if work.core is not None:
             self.result.core[array] = work.core
+
+
+def _moved(moves: _Moves, equation: Equation) -> _Moves:
+    """The moves of elements, behind an equation too. Transpositions after each other are one, or none; a reshape alone
+    leaves elements in order, and says what the next one means."""
+    name = equation.primitive.name
+    if name == "reshape" and moves:
+        return (*moves, (name, tuple(count((size,)) for size in equation.outputs[0].shape)))
+    if name != "transpose":
+        return moves
+    perm: tuple[int, ...] = equation.params["perm"]
+    if moves and moves[-1][0] == name:
+        *moves_before, (_, before) = moves
+        perm, moves = tuple(before[axis] for axis in perm), tuple(moves_before)
+    return moves if perm == tuple(range(len(perm))) else (*moves, (name, perm))
 
 
 def depends_on_weights(equations: Iterable[Equation]) -> set[Array]:

@@ -116,6 +116,13 @@ COMPILER = [
         ("tests/compiler/test_fuse.py",),
     ),
     Mutation(
+        "elements of other places meet in one kernel",
+        "core/sardonyx/compiler/fuse.py",
+        "            if others:\n                return ()",
+        "            if False:\n                return ()",
+        ("tests/compiler/test_fuse.py",),
+    ),
+    Mutation(
         "what is dear is computed for each reader",
         "core/sardonyx/compiler/fuse.py",
         "dear = len(readers) > 1 and",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.compiler.legalization.channels_last import ChannelsLast
@@ -30,9 +31,19 @@ class Legalizer(ChannelsLast):
     def cast(self, equation: Equation) -> bool:
         """cast of integers that were floats to floats -> these floats"""
         (output,), (x,) = equation.outputs, equation.inputs
+        image = self.last(x) if self.is_image(x) else x
+        floats = self._floats(image) if output.dtype is dtypes.float32 else None
+        if floats is None:
+            return self.follow(equation)
+        if image is x:
+            self.define_reshaped(output, floats)
+        else:
+            self.define_last(output, p.reshape(floats, image.shape))
+        return True
+
+    def _floats(self, x: Array) -> Array | None:
+        """The floats that integers were, if they have not moved and are no larger than floats can be."""
         while x.equation is not None and x.equation.primitive.name == "reshape":
             (x,) = x.equation.inputs
-        if output.dtype is not dtypes.float32 or x.equation is None or self.largest.get(x, EXACT + 1) > EXACT:
-            return self.follow(equation)
-        self.define_reshaped(output, x.equation.inputs[0])
-        return True
+        is_exact = x.equation is not None and self.largest.get(x, EXACT + 1) <= EXACT
+        return x.equation.inputs[0] if x.equation is not None and is_exact else None
