@@ -36,7 +36,7 @@ MANY = 24
 """From so many rows on V8 is faster with a packed matrix of int16, however small its numbers are."""
 SHORT = 8
 """Up to so many rows, bytes are multiplied as they are, since reading a constant matrix is what takes time."""
-PACKED = 32
+PACKED = 128
 """The same natively, where BLAS puts the matrix into an order of its own each time."""
 TALL = 256
 """The same natively, where BLAS would do several products, or none: so many rows stay in the cache."""
