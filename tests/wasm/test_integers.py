@@ -70,7 +70,7 @@ FEW = pytest.mark.parametrize(
     [
         *[("v8", True, 1, True), ("v8", True, 8, True), ("v8", False, 9, False)],
         *[("wasmtime", True, 1, True), ("wasmtime", True, 8, True), ("wasmtime", True, 9, False)],
-        *[("wasmtime", False, 32, True), ("wasmtime", False, 33, False)],
+        *[("wasmtime", False, 128, True), ("wasmtime", False, 129, False)],
     ],
 )
 

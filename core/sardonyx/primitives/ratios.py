@@ -7,7 +7,6 @@ is what floats make of it, so its floor is a size again, and nothing has to know
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -201,6 +200,6 @@ def _each(function: Callable[..., Ratio], *inputs: Elements) -> Elements:
 
 def _of_number(number: Any) -> Ratio:
     _need(not isinstance(number, (bool, Dim)) and number == number and abs(number) < 1 << 31)
-    fraction = Fraction(number)
-    _need(fraction.denominator <= FINEST)
-    return Ratio(fraction.numerator, fraction.denominator)
+    top, divisor = float(number).as_integer_ratio()
+    _need(divisor <= FINEST)
+    return Ratio(top, divisor)
