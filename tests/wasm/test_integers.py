@@ -284,10 +284,24 @@ def test_convolutions_by_blas(
     assert not used & {"matmul_int8", "conv_general", "conv_winograd"}
 
 
+@pytest.mark.parametrize(
+    ("in_blocks", "rows", "widened"), [(False, 32, True), (False, 33, False), (True, 1, True), (True, 2, False)]
+)
+@pytest.mark.usefixtures("with_blas")
+def test_few_rows_of_bytes_that_do_not_suit_are_widened(
+    monkeypatch: pytest.MonkeyPatch, in_blocks: bool, rows: int, widened: bool
+) -> None:
+    monkeypatch.setattr(blas, "in_blocks", lambda: in_blocks)
+    x, w = numbers(np.uint8, rows, 200), numbers(np.int8, 200, 300)  # neighbours add up to more than 128 everywhere
+    used = check("wasmtime", [x], lambda x, w: p.matmul(x, w, dtypes.int32), w)
+    assert "matmul_quads" not in used
+    assert ("matmul_int8" in used) == widened
+
+
 @pytest.mark.parametrize(("depth", "routines"), [(500, 1), (600, 2), (2000, 4), (3000, 0)])
 @pytest.mark.usefixtures("with_blas")
 def test_sums_that_float32_lacks_are_split(depth: int, routines: int) -> None:
-    x, w = np.full((17, depth), 255, np.uint8), np.full((depth, 24), -128, np.int8)
+    x, w = np.full((40, depth), 255, np.uint8), np.full((depth, 24), -128, np.int8)
     x[:, ::7], w[::5] = 254, -127  # odd sums
     trace: list[str] = []
     used = check("wasmtime", [x], lambda x, w: p.matmul(x, w, dtypes.int32), w, names=trace)

@@ -38,6 +38,8 @@ SHORT = 8
 """Up to so many rows, bytes are multiplied as they are, since reading a constant matrix is what takes time."""
 PACKED = 128
 """The same natively, where BLAS puts the matrix into an order of its own each time."""
+SOONER = {True: 1, False: 32}
+"""Up to so many rows bytes are widened to 16 bits sooner than BLAS multiplies floats: with AVX-512, or without."""
 TALL = 256
 """The same natively, where BLAS would do several products, or none: so many rows stay in the cache."""
 LIGHT = 1 << 19
@@ -95,6 +97,8 @@ def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array, o
     result = _by_quads(legalizer, first, second) if suits else None
     if result is None and only_quads:
         return False
+    if not batch and is_known and hint(product(m)) <= SOONER[blas.in_blocks()]:
+        parts = 0
     if result is None and parts:
         result = _by_floats(
             first, second, (-1, -2), parts, lambda x, y: products.matmul(legalizer, x, y, dtypes.float32)
