@@ -147,12 +147,21 @@ class _Depthwise(Primitive):
     """Taps along x that a tile has code for; more are a loop."""
 
 
+class _Pool(Primitive):
+    """x [B, H, W, C] of float32 to [B, Ho, Wo, C]: the `function`, "max", "min" or "sum", of what each window sees."""
+
+    name = "pool"
+    most = 1 << 13
+    """Elements of a row that windows of one place may see."""
+
+
 MATMUL, MATMUL_PACKED = _Matmul(), _MatmulPacked()
 MATMUL_INT8, MATMUL_NBITS, MATMUL_QUADS = _MatmulInt8(), _MatmulNBits(), _MatmulQuads()
 REQUANTIZE, LOOKUP = _Requantize(), _Lookup()
 MATMUL_PANELS, CONV_PANELS, CONV_WINOGRAD = _MatmulPanels(), _ConvPanels(), _ConvWinograd()
 CONV_WINOGRAD_INT8 = _ConvWinogradInt8()
 CONV_LINE_INT8 = _ConvLineInt8()
+POOL = _Pool()
 CONV_PACKED, CONV_GROUPED, IM2COL, DEPTHWISE = _ConvPacked(), _ConvGrouped(), _Im2col(), _Depthwise()
 
 

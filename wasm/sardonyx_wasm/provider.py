@@ -35,6 +35,7 @@ ROUTINES = frozenset(
         "im2col",
         "lookup",
         "nonzero",
+        "pool",
         "recurrent",
         "requantize",
         "resample",

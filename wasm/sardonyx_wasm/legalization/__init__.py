@@ -20,7 +20,7 @@ from .legalizer import Legalizer
 Rule: TypeAlias = Callable[[Legalizer, Equation], bool]
 
 _FOLLOWING: dict[str, Rule] = {
-    **dict.fromkeys(["elementwise", "pad", "slice", "reduce_window", "gather"], Legalizer.follow),
+    **dict.fromkeys(["elementwise", "pad", "slice", "gather"], Legalizer.follow),
     "cast": Legalizer.cast,
     "concat": Legalizer.concat,
 }
@@ -36,6 +36,7 @@ _RULES = {
     "conv_weights": ("weights.conv_weights",),
     "cumulative": ("scanning.cumulative",),
     "recurrent": ("recurrent.pack",),
+    "reduce_window": ("pooling.window",),
     "scatter": ("scattering.scatter",),
     "sort": ("selection.sort",),
     "suppression": ("selection.suppress",),

@@ -35,6 +35,7 @@ WRITERS = {
     "matmul_quads": "quads.matmul_quads",
     "matmul_row": "row.matmul_row",
     "nonzero": "nonzero.nonzero",
+    "pool": "pooling.pool",
     "recurrent": "recurrent.recurrent",
     "requantize": "requantize.requantize",
     "resample": "resample.resample",
