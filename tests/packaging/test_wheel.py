@@ -67,7 +67,7 @@ def read(contents: ZipFile, name: str) -> str:
 
 def test_is_pure_and_small(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert wheel.stat().st_size < 2_100_000  # a page downloads it
+    assert wheel.stat().st_size < 2_110_000  # a page downloads it
 
 
 def test_holds_every_file_of_the_packages_and_no_others(contents: ZipFile) -> None:
