@@ -319,6 +319,23 @@ def test_convolutions_whose_sums_float32_lacks_are_split() -> None:
     assert "matmul_int8" not in names
 
 
+@pytest.mark.parametrize(("channels", "stays"), [(12, True), (1200, False)])
+@pytest.mark.parametrize("rank", [3, 4])
+@pytest.mark.usefixtures("with_blas")
+def test_sums_that_floats_hold_stay_floats_in_images(rank: int, channels: int, stays: bool) -> None:
+    """Up to what float32 holds, nothing is converted behind a product whose result has its channels last."""
+    x, w = numbers(np.uint8, *(2, channels, 9, 10)[:rank]), np.full((8, channels, *[1] * (rank - 2)), 127, np.int8)
+    window = [1] * (rank - 2), [1] * (rank - 2), [0] * (rank - 2)
+
+    def function(x: Array, w: Array) -> Array:
+        return p.cast(convolution(*window, 1)(x, w), dtypes.float32) * 0.5
+
+    names: list[str] = []
+    check("wasmtime", [x], function, w, names=names)
+    products = [k for k, name in enumerate(names) if name in ("matmul", "conv_panels", "matmul_int8", "matmul_panels")]
+    assert ("cast" in names[products[-1] :]) != stays
+
+
 def test_products_of_floats_that_are_integers() -> None:
     def function(x: Array, w: Array) -> Array:
         return p.dot_general(p.cast(x, dtypes.float32) - 7.0, p.cast(w, dtypes.float32), ([1], [0]))
