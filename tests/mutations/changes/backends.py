@@ -186,6 +186,27 @@ WASM = [
         ("tests/wasm/test_winograd_int8.py",),
     ),
     Mutation(
+        "large sums of integers take eight points",
+        "wasm/sardonyx_wasm/legalization/winograd.py",
+        "(6, 3): 4, (4, 5): 4}",
+        "(6, 3): 0, (4, 5): 0}",
+        ("tests/wasm/test_winograd_int8.py",),
+    ),
+    Mutation(
+        "neighbours beside each other along a column are those of a row",
+        "wasm/sardonyx_wasm/legalization/winograd.py",
+        "p.transpose(apart, [0, 1, 3, 2, 4]) if axis == 0 else apart",
+        "apart",
+        ("tests/wasm/test_integers.py",),
+    ),
+    Mutation(
+        "pooling passes over NaN",
+        "wasm/sardonyx_wasm/routines/pooling.py",
+        "unordered[k] | (x != x)",
+        "unordered[k]",
+        ("tests/wasm/test_pooling.py",),
+    ),
+    Mutation(
         "a band of sequences transforms no more tiles than it makes",
         "wasm/sardonyx_wasm/routines/winograd_line.py",
         "f.loop(tile, 0, count + more)",
