@@ -15,6 +15,7 @@ from sardonyx.compiler.live import live_equations
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
+from sardonyx.primitives.window import REDUCE_WINDOW
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.legalization import legalize
 from sardonyx_wasm.primitives import MATMUL_INT8
@@ -143,7 +144,16 @@ def lookup(x: np.ndarray, table: np.ndarray, shape: Any, border: Any, dtype: Any
     return bordered(table[x.view(np.uint8)], shape, border)
 
 
+def pool(x: np.ndarray, shape: Any, **window: Any) -> np.ndarray:
+    sizes = zip(
+        x.shape[1:3], shape[1:3], *(window[name] for name in ("window", "strides", "dilations", "low")), strict=True
+    )
+    high = [(made - 1) * step + (n - 1) * apart + 1 - size - low for size, made, n, step, apart, low in sizes]
+    return REDUCE_WINDOW.numpy(x.transpose(0, 3, 1, 2), high=high, **window)[0].transpose(0, 2, 3, 1)
+
+
 ROUTINES: dict[str, Callable[..., np.ndarray]] = {
+    "pool": pool,
     **dict.fromkeys(("matmul", "matmul_packed", "matmul_panels"), matmul),
     "matmul_int8": matmul_int8,
     "conv_line_int8": conv_line_int8,

@@ -204,7 +204,7 @@ WASM = [
         "wasm/sardonyx_wasm/routines/pooling.py",
         "unordered[k] | (x != x)",
         "unordered[k]",
-        ("tests/wasm/test_pooling.py",),
+        ("tests/wasm/test_windows.py",),
     ),
     Mutation(
         "a band of sequences transforms no more tiles than it makes",
