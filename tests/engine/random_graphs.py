@@ -158,11 +158,8 @@ class Graph:
         self._add("Expand", [x, self._constant(made)], made)
 
     def cumulate(self, x: str, shape: Shape) -> None:
-        axis, ways = (
-            self._random.randrange(len(shape)),
-            {name: self._random.randint(0, 1) for name in ("reverse", "exclusive")},
-        )
-        self._add("CumSum", [x, self._constant(axis)], shape, **ways)
+        axis, reverse, exclusive = self._random.randrange(len(shape)), *(self._random.randint(0, 1) for _ in "ab")
+        self._add("CumSum", [x, self._constant(axis)], shape, reverse=reverse, exclusive=exclusive)
 
     def convolve(self, x: str, shape: Shape) -> None:
         y = self._chosen(lambda other: len(other) in (3, 4))
@@ -175,13 +172,26 @@ class Graph:
         pads = [n // 2 for n in kernel] * 2
         self._add("Conv", [y, w], [batch, features, *sizes], kernel_shape=kernel, pads=pads, group=groups)
 
+    def meet(self, x: str, shape: Shape) -> None:
+        """An Array, or its sums, and what they are in other places."""
+        axis, rest = self._random.randrange(len(shape)), shape
+        made = [x]
+        if len(shape) > 2:
+            rest = _without(shape, axis)
+            made = self._add("ReduceSum", [x, self._constant([axis])], rest, keepdims=0)
+        perm = self._random.sample(range(len(rest)), len(rest))
+        if [rest[axis] for axis in perm] == [*rest]:
+            for one in made:
+                for other in self._add("Transpose", [one], rest, perm=perm):
+                    self._add(self._random.choice(_BINARY), [one, other], rest)
+
     def swish(self, x: str, shape: Shape) -> None:
         for gate in self._add("Sigmoid", [x], shape):
             self._add("Mul", [x, gate], shape)
 
 
 _STEPS: Sequence[Callable[[Graph, str, Shape], None]] = (
-    *(Graph.unary, Graph.binary, Graph.transpose) * 3,
+    *(Graph.unary, Graph.binary, Graph.transpose, Graph.meet) * 3,
     *(Graph.reshape, Graph.concat, Graph.slice, Graph.split, Graph.pad, Graph.fold, Graph.fold, Graph.product),
     *(Graph.softmax, Graph.normalize, Graph.gather, Graph.expand, Graph.cumulate, Graph.convolve, Graph.swish),
 )

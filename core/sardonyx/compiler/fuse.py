@@ -36,9 +36,8 @@ SPARSE = 16
 """A lookup that takes one of so many elements of a table made of weights has only those computed, in every run."""
 MOST_NODES = 48
 """Scalar operations in one kernel, so that kernels stay readable and compile quickly."""
-
-
 _Moves: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
+"""What elements went through since they were in order: transpositions, and the shapes between them."""
 
 
 @record

@@ -307,11 +307,7 @@ def _convolved(
     axis: int,
 ) -> Array:
     """Some outputs side by side, rows with all that their windows see, tiles: what of that is `fastest`."""
-    wide = [*shape]
-    if way.beside > 1:
-        w, window = beside(w, axis, way.beside, window.strides[axis]), window.beside(axis, way.beside)
-        wide[1 + axis] = (shape[1 + axis] + (way.beside - 1)) // way.beside
-        wide[3] = way.beside * shape[3]
+    w, window, wide = widened(w, window, shape, axis, way.beside)
     if way.columns and way.filters:
         rows = way.filters[0].seen(way.filters[0].tiles(shape[1]))
         image, low = bordered(image, low, [rows, _seen(wide, window._asdict())[1]]), [0, 0]
@@ -320,10 +316,27 @@ def _convolved(
         result = _by_winograd(legalizer, image, w, wide, low, way.filters)
     else:
         result = _direct(legalizer, image, w, wide, 1, window._asdict(), low)
-    if way.beside == 1:
+    return apart(result, shape, axis, way.beside)
+
+
+def widened(w: Array, window: Window, shape: Sequence[Size], axis: int, count: int) -> tuple[Array, Window, list[Size]]:
+    """Weights, window and the shape of results [B, H, W, M], so many neighbours along an axis being features."""
+    wide = [*shape]
+    if count > 1:
+        w, window = beside(w, axis, count, window.strides[axis]), window.beside(axis, count)
+        wide[1 + axis], wide[3] = (shape[1 + axis] + (count - 1)) // count, count * shape[3]
+    return w, window, wide
+
+
+def apart(result: Array, shape: Sequence[Size], axis: int, count: int) -> Array:
+    """The results [B, H, W, M], of which so many neighbours along an axis were features."""
+    if count == 1:
         return result
-    wide[1 + axis], wide[3] = wide[1 + axis] * way.beside, shape[3]
-    return p.slice_(p.reshape(result, wide), [0] * 4, shape)
+    split = p.reshape(result, [*result.shape[:3], count, shape[3]])
+    split = p.transpose(split, [0, 1, 3, 2, 4]) if axis == 0 else split
+    every = [*result.shape[:3], shape[3]]
+    every[1 + axis] = every[1 + axis] * count
+    return p.slice_(p.reshape(split, every), [0] * 4, shape)
 
 
 def _in_columns(

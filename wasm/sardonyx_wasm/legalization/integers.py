@@ -38,10 +38,10 @@ SHORT = 8
 """Up to so many rows, bytes are multiplied as they are, since reading a constant matrix is what takes time."""
 PACKED = 128
 """The same natively, where BLAS puts the matrix into an order of its own each time."""
-SOONER = {True: 1, False: 32}
-"""Up to so many rows bytes are widened to 16 bits sooner than BLAS multiplies floats: with AVX-512, or without."""
 TALL = 256
 """The same natively, where BLAS would do several products, or none: so many rows stay in the cache."""
+SOONER = {True: 1, False: 32}
+"""Up to so many rows bytes are widened to 16 bits sooner than BLAS multiplies floats: with AVX-512, or without."""
 LIGHT = 1 << 19
 """Up to so many multiplications, it takes longer to hand a product to BLAS than to do it."""
 MOST = 4

@@ -45,5 +45,6 @@ class Legalizer(ChannelsLast):
         """The floats that integers were, if they have not moved and are no larger than floats can be."""
         while x.equation is not None and x.equation.primitive.name == "reshape":
             (x,) = x.equation.inputs
-        is_exact = x.equation is not None and self.largest.get(x, EXACT + 1) <= EXACT
-        return x.equation.inputs[0] if x.equation is not None and is_exact else None
+        if x.equation is None or self.largest.get(x, EXACT + 1) > EXACT:
+            return None
+        return x.equation.inputs[0]

@@ -1,4 +1,5 @@
-"""Winograd's algorithm for convolutions of small integers, exact: three taps by axis, or many along one axis.
+"""Winograd's algorithm for convolutions of small integers, exact: three taps by axis, or three and more along one axis,
+with what windows see along the other as channels.
 
 A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015); G is multiplied by what makes its
 numbers integers, and routines take that back.
@@ -15,7 +16,6 @@ import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
-from sardonyx.compiler.legalization.beside import beside
 from sardonyx.compiler.legalization.filtering import Filter
 from sardonyx.compiler.legalization.ranges import bounds
 from sardonyx.primitives.array import Array
@@ -26,7 +26,7 @@ from sardonyx.sizes.symbolic import Size, hint
 from .. import primitives as own
 from ..abi import SCRATCH
 from ..device import blas
-from .convolutions import bordered, trimmed
+from .convolutions import apart, bordered, trimmed, widened
 from .legalizer import Legalizer
 from .products import in_pairs
 from .tiling import Window
@@ -160,22 +160,14 @@ def convolve(
 ) -> Array:
     """The convolution of [B, H, W, C] with w [M, C, *taps], in the `fastest` way."""
     image, low = trimmed(p.cast(image, dtypes.int16), low)
-    w, wide = p.cast(w, dtypes.int32), [*shape]
-    if way.gathered is not None:
-        axis, count = way.gathered, way.beside
-        if count > 1:
-            w, window = beside(w, axis, count, window.strides[axis]), window.beside(axis, count)
-            wide[1 + axis], wide[3] = (shape[1 + axis] + (count - 1)) // count, count * shape[3]
+    w, wide, axis = p.cast(w, dtypes.int32), [*shape], way.gathered
+    if axis is not None:
+        w, window, wide = widened(w, window, shape, axis, way.beside)
         image, w, low = _gathered(legalizer, image, w, wide[1 + axis], window, low, axis)
     odd = int(w.shape[1]) % 2
     image = p.pad(image, [0] * 4, [0, 0, 0, int(w.shape[1]) + odd - int(image.shape[3])])
     result = _convolved(legalizer, image, p.pad(w, [0] * 4, [0, odd, 0, 0]), wide, low, way[:2])
-    if way.beside == 1:
-        return result
-    apart = p.reshape(result, [*wide[:3], count, shape[3]])
-    wide[1 + axis], wide[3] = wide[1 + axis] * count, shape[3]
-    apart = p.transpose(apart, [0, 1, 3, 2, 4]) if axis == 0 else apart
-    return p.slice_(p.reshape(apart, wide), [0] * 4, shape)
+    return result if axis is None else apart(result, shape, axis, way.beside)
 
 
 def _gathered(
@@ -224,7 +216,7 @@ def _along(
     padded = p.slice_(bordered(image, low, sizes), [0] * 4, [batch, *sizes, channels])
     rows = p.transpose(padded, [0, 2, 1, 3]) if axis == 0 else padded
     other = sizes[1 - axis]
-    apart = p.transpose(p.reshape(rows, [batch, other, seen, step, channels]), [0, 1, 3, 2, 4])
+    lines = p.transpose(p.reshape(rows, [batch, other, seen, step, channels]), [0, 1, 3, 2, 4])
     number = symbolic.product([batch, other, step])
     matrix = np.zeros((line.places, groups, taps[axis]), int)
     for group in range(groups):
@@ -234,7 +226,7 @@ def _along(
     u = _transformed(p.reshape(w, [features * channels, taps[axis]]), matrix.reshape(-1, taps[axis]))
     u = p.transpose(p.reshape(u, [features, channels, line.places, groups]), [2, 3, 1, 0])
     panels = in_pairs(p.reshape(u, [line.places, groups * channels, features]))
-    sequences = p.reshape(apart, [number, seen, channels])
+    sequences = p.reshape(lines, [number, seen, channels])
     made = legalizer.record(own.CONV_LINE_INT8, [sequences, panels], {}, dtypes.int32, (number, length, features))
     made = p.transpose(p.reshape(made, [batch, other, step, length, features]), [0, 1, 3, 2, 4])
     made = p.reshape(made, [batch, other, length * step, features])

@@ -24,6 +24,7 @@ from ..primitives import POOL
 from . import frame
 
 _PARTS = 4
+"""Vectors that are folded side by side."""
 _SCALARS = 4
 """Channels below which outputs that lie apart are found together with those between them."""
 _COMBINE: dict[str, Callable[[Expr, Expr], Expr]] = {"max": f32.max, "min": f32.min, "sum": operator.add}
@@ -89,8 +90,8 @@ def pool(unit: Unit, routine: Routine) -> Code:
                     with f.loop(place, target, end, step=pixel, unsigned=True):
                         f.call(fold, place, at, i32.const(pixel), step, wide)
                         f.set(at, at + across * pixel)
-    bytes_ = (most - 1) * across * pixel + span * pixel
-    return Code(f, frame.units([batch, rows]), scratch=2 * bytes_ if together else bytes_)
+    room = (most - 1) * across * pixel + span * pixel
+    return Code(f, frame.units([batch, rows]), scratch=2 * room if together else room)
 
 
 def _write_fill(unit: Unit, function: str) -> Function:

@@ -1,10 +1,10 @@
-"""Winograd's convolution of integers, exact: 3 x 3 or 3 x 1 taps in steps of one, tiles of 2 or 4 outputs by axis.
+"""Winograd's convolution of integers, exact: 3 x 3 taps, or three to five along one axis, in steps of one.
 
 v = B' d B for each tile d of int16 elements, products with integer weights u for each place, and of their sums m come
-A' m A. The matrices are those of F(m, 3) for the points 0, 1, -1 (2, -2) and infinity, whose rows of G and columns of
-A are multiplied by what makes them integers (`compiler.legalization.filtering` has those of floats). So a row of
-results is `FACTORS` times too large, which is 3 or 1 times a power of two. Sums wrap around, as do the products with
-the inverse of 3 or of 3 * 3: what is left is exact if results have few enough bits.
+A' m A. The matrices are those of F(m, r) for the points 0, 1, -1 (2, -2, 3, -3) and infinity, whose rows of G and
+columns of A are multiplied by what makes them integers (`compiler.legalization.filtering` has those of floats). So a
+row of results is `FACTORS` times too large, which is an odd number times a power of two. Sums wrap around, as do the
+products with the inverse of the odd one: what is left is exact if results have few enough bits.
 
 x [B, H, W, C], border included, as much as tiles see; u [places, panels, C / 2, width, 2], panels as `int8` has them;
 results int32 [B, Ho, Wo, M]. Attributes: `tile`, the outputs of a tile along both axes, kernel, strides, dilations. All

@@ -6,9 +6,10 @@ element is transformed once, and the sum over filters is part of the product. Ro
 times C numbers, share what they have in common. Eleven taps take 5.25 multiplications.
 
 F(4, 4) has the points 0, 1, -1, 2, -2, infinity and 3; what makes G's rows and A's columns integers is in G, so that
-int16 holds it. `winograd_int8` has the transforms, and how results get rid of their factor.
+int16 holds it. Where the last filter has five taps, all are F(4, 5), with eight points. `winograd_int8` has the
+transforms, and how results get rid of their factor.
 
-x int16 [S, L, C], border included, as much as tiles see; u int16 [7, panels, groups * C / 2, width, 2], panels as
+x int16 [S, L, C], border included, as much as tiles see; u int16 [7 or 8, panels, groups * C / 2, width, 2], panels as
 `int8` has them; results int32 [S, Lo, M]. All is done for a band of tiles at a time, whose planes are in the scratch
 memory. A unit is a tile.
 """
