@@ -194,9 +194,9 @@ WASM = [
     ),
     Mutation(
         "neighbours beside each other along a column are those of a row",
-        "wasm/sardonyx_wasm/legalization/winograd.py",
-        "p.transpose(apart, [0, 1, 3, 2, 4]) if axis == 0 else apart",
-        "apart",
+        "wasm/sardonyx_wasm/legalization/convolutions.py",
+        "p.transpose(split, [0, 1, 3, 2, 4]) if axis == 0 else split",
+        "split",
         ("tests/wasm/test_integers.py",),
     ),
     Mutation(
