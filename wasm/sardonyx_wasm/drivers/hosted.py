@@ -75,29 +75,49 @@ def launcher(
     synchronizers: tuple[Function, Function, Function] | None,
 ) -> Function:
     """The launcher of a product of the host, which has these stages."""
+    share: Function = unit.once("launcher", "product", lambda: _share(unit, signature, synchronizers))
+    if not parts:
+        return share
     with unit.module.function(f"product_{number}", dict.fromkeys(signature, i32), [i32]) as f:
         record = f.let(i32.load(f.state, offset=RECORDS) + f.thread * RECORD)
-        count = f.let(i32.load(f.words, offset=4 * PARTS))
-        part = f.local(i32, init=i32.load(record, offset=PART))
-        with f.if_(i32.eqz(count)):
-            f.return_(0)
+        result, part, ends = (f.local(i32) for _ in range(3))
 
         def stage(name: str, row: int, offset: Expr, buffers: Callable[[Expr], tuple[Expr, Expr]]) -> None:
             if name not in parts:
                 return
             function = parts[name].function
             params = [i32.load(f.words, offset=4 * (PARAMS + k)) for k in range(len(function.signature) - 5)]
-            ends = f.let(i32.load(f.words, offset=4 * ENDS))
-            with f.if_(ends):
-                units = [f.let(i32.load(ends + part * 4, offset=4 * k)) for k in range(2)]
+            f.set(part, i32.load(record, offset=PART))
+            f.set(ends, i32.load(f.words, offset=4 * ENDS))
+            with f.if_((part != 0) & (ends != 0)):
+                f.set(ends, ends + part * 4 - 4)
+                units = [f.let(i32.load(ends, offset=4 * k)) for k in range(2)]
                 place = i32.load(f.words, offset=4 * PLACE) + f.thread * i32.load(f.words, offset=4 * STRIDE) + offset
                 rows = f.let(place - units[0] * i32.load(f.words, offset=4 * row))
                 f.call(function, *units, f.scratch, *buffers(rows), *params)
 
+        made = i32.load(f.words, offset=4 * MADE)
+        stage("after", MADE_ROW, made, lambda rows: (rows, i32.load(f.words, offset=4 * Y)))
+        f.set(result, share(*f.params))
+        stage("before", SEEN_ROW, i32.const(0), lambda rows: (i32.load(f.words, offset=4 * X), rows))
+        f.return_(result)
+    return f
+
+
+def _share(
+    unit: Unit, signature: tuple[str, ...], synchronizers: tuple[Function, Function, Function] | None
+) -> Function:
+    """The launcher of a product without stages: tells that the thread's part is done, and takes the next one.
+
+    It returns 0 where none is left, and the thread's record has none then.
+    """
+    with unit.module.function("product", dict.fromkeys(signature, i32), [i32]) as f:
+        record = f.let(i32.load(f.state, offset=RECORDS) + f.thread * RECORD)
+        count = f.let(i32.load(f.words, offset=4 * PARTS))
+        part = f.local(i32, init=i32.load(record, offset=PART))
+        with f.if_(i32.eqz(count)):
+            f.return_(0)
         with f.if_(part):
-            f.set(part, part - 1)
-            made = i32.load(f.words, offset=4 * MADE)
-            stage("after", MADE_ROW, made, lambda rows: (rows, i32.load(f.words, offset=4 * Y)))
             f.store(record, i32.const(0), offset=PART)
             if synchronizers:
                 f.call(synchronizers[1], f.counter, 1, count)
@@ -107,7 +127,6 @@ def launcher(
             f.set(part, i32.load(f.counter))
             f.store(f.counter, part + 1)
         with f.if_(i32.lt_u(part, count)):
-            stage("before", SEEN_ROW, i32.const(0), lambda rows: (i32.load(f.words, offset=4 * X), rows))
             f.store(record, part + 1, offset=PART)
             _stagger(f, record)
             f.return_(i32.load(f.words, offset=4 * BASE) + 2)

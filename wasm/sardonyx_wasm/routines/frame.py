@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from sardonyx.code.kernel import Routine
@@ -16,6 +16,33 @@ from ..code import Unit, signature
 def function(unit: Unit, routine: Routine) -> Function:
     """The routine's function, to be written in a `with` block: `(begin, end, scratch, buffer0 ..., param0 ...)`."""
     return unit.module.function(routine.name, signature(len(routine.reads + routine.writes), routine.params))
+
+
+def general(
+    unit: Unit, routine: Routine, write: Callable[[Unit, Routine], Function], attributes: Collection[str] = ()
+) -> Function:
+    """The routine's function, which calls one that all routines share that differ in sizes alone.
+
+    `write` makes that of a routine whose sizes are parameters, and which has these attributes.
+    """
+    known: list[int] = []
+
+    def named(size: int | str) -> str:
+        if isinstance(size, str):
+            return size
+        known.append(size)
+        return f"p{routine.params + len(known) - 1}"
+
+    shapes = [
+        tuple([tuple([named(size) for size in shape]) for shape in each]) for each in (routine.inputs, routine.outputs)
+    ]
+    kept = {name: value for name, value in routine.attributes.items() if name in attributes}
+    params = routine.params + len(known)
+    shared = Routine(routine.primitive, routine.primitive, routine.reads, routine.writes, params, kept, *shapes)
+    callee = unit.once("general", shared.key, lambda: write(unit, shared))
+    with function(unit, routine) as f:
+        f.call(callee, *f.params, *known)
+    return f
 
 
 def buffers(f: Function, routine: Routine) -> tuple[Variable, ...]:

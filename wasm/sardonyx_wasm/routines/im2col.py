@@ -20,8 +20,13 @@ from . import channels, frame
 
 def im2col(unit: Unit, routine: Routine) -> Code:
     """`im2col`."""
+    attributes = "kernel", "strides", "dilations", "groups"
+    return Code(frame.general(unit, routine, _write, attributes), frame.units(routine.outputs[0][:-1]))
+
+
+def _write(unit: Unit, routine: Routine) -> Function:
     kernel, strides, dilations = (routine.attributes[name] for name in ("kernel", "strides", "dilations"))
-    batch, *rows, columns, _ = routine.outputs[0]
+    _, *rows, columns, _ = routine.outputs[0]
     element = by_name(routine.reads[0]).itemsize
     groups = routine.attributes.get("groups", 1)
     runs, together = (1, kernel[-1]) if dilations[-1] == groups == 1 else (kernel[-1], 1)
@@ -59,7 +64,7 @@ def im2col(unit: Unit, routine: Routine) -> Code:
                     f.set(target, target + 2)
             f.set(seen, seen + pixel * strides[-1])
             f.set(left, left - 1)
-    return Code(f, frame.units([batch, *rows, columns]))
+    return f
 
 
 def _copy(unit: Unit, element: int = 4) -> Function:

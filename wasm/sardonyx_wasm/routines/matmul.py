@@ -14,7 +14,7 @@ from typing import Any
 from sardonyx.code.kernel import Routine
 
 from ..abi import SCRATCH
-from ..assembler import Expr, Operand, Variable, i32, op, v128
+from ..assembler import Expr, Function, Operand, Variable, i32, op, v128
 from ..code import Code, Unit
 from . import frame, tile
 
@@ -105,26 +105,43 @@ class _Matmul:
 
 def matmul_packed(unit: Unit, routine: Routine) -> Code:
     """a [..., K] x b [ceil(N / nr), K, nr], the last panel filled up with zeros -> [..., N]."""
+    *outer, columns = routine.outputs[0]
+    shape, element = tile.SHAPES[unit.target], tile.LANES[routine.reads[0]].element
+    if all(isinstance(size, int) for size in (*outer, columns)) and math.prod(outer) <= FEW:
+        return Code(frame.general(unit, routine, _few), -(-columns * element // shape.width), scratch=_PANEL)
+    return Code(frame.general(unit, routine, _packed), frame.units(outer), shape.height, _PANEL)
+
+
+def _few(unit: Unit, routine: Routine) -> Function:
+    """All rows times some panels."""
     *outer, depth = routine.inputs[0]
-    columns = routine.outputs[0][-1]
-    rows: Any = math.prod(outer) if all(isinstance(size, int) for size in (*outer, columns)) else None
-    with _Matmul(unit, routine, depth, columns) as m:
-        if rows is not None and rows <= FEW:
-            m.rows(m.a, m.depth, rows)
-            before, width = m.f.let(m.f.begin * m.width), (m.f.end - m.f.begin) * m.width
-            m.product(rows, m.b + m.f.begin * m.panel, m.c + before, m.c_row, frame.least(m.f, width, m.c_row - before))
-            return Code(m.f, -(-columns * m.lanes.element // m.width), scratch=_PANEL)
+    with _Matmul(unit, routine, depth, routine.outputs[0][-1]) as m:
+        rows = frame.product(m.f, outer)
+        m.rows(m.a, m.depth, rows)
+        before, width = m.f.let(m.f.begin * m.width), (m.f.end - m.f.begin) * m.width
+        m.product(rows, m.b + m.f.begin * m.panel, m.c + before, m.c_row, frame.least(m.f, width, m.c_row - before))
+    return m.f
+
+
+def _packed(unit: Unit, routine: Routine) -> Function:
+    """Some rows times all panels."""
+    with _Matmul(unit, routine, routine.inputs[0][-1], routine.outputs[0][-1]) as m:
         with m.blocks(m.f.begin, m.f.end) as (row, count):
             m.rows(m.a + row * m.depth, m.depth, count)
             m.product(count, m.b, m.c + row * m.c_row, m.c_row, m.c_row)
-    return Code(m.f, frame.units(outer), m.height, _PANEL)
+    return m.f
 
 
 def matmul(unit: Unit, routine: Routine) -> Code:
     """a [..., M, K] x b [..., K, N] -> [..., M, N]; b is one matrix, or has all of a's outer axes."""
+    units = frame.units(routine.inputs[0][:-1])
+    return Code(frame.general(unit, routine, _rows), units, tile.SHAPES[unit.target].height, SCRATCH)
+
+
+def _rows(unit: Unit, routine: Routine) -> Function:
+    """Some rows of all matrices, one after another."""
     *outer, depth = routine.inputs[0]
-    columns = routine.outputs[0][-1]
-    with _Matmul(unit, routine, depth, columns) as m:
+    with _Matmul(unit, routine, depth, routine.outputs[0][-1]) as m:
         f = m.f
         row, stop, b = f.local(i32), f.local(i32), f.local(i32)
         height = f.let(frame.product(f, outer[-1:] if len(routine.inputs[1]) > 2 else outer))
@@ -138,7 +155,7 @@ def matmul(unit: Unit, routine: Routine) -> Code:
                 m.rows(m.a + first * m.depth, m.depth, count)
                 _columns(m, b, count, f.let(m.c + first * m.c_row))
             f.set(row, stop)
-    return Code(m.f, frame.units(outer), m.height, SCRATCH)
+    return f
 
 
 def _columns(m: _Matmul, b: Variable, count: Variable, c: Expr) -> None:

@@ -26,6 +26,8 @@ from . import frame, tile
 from .channels import channels
 from .multiplier import Multiplier
 
+_FILTERS = ("tile", "kernel", "strides", "dilations")
+"""The attributes that `filters` reads."""
 _CHUNK = 64
 """Bytes of channels that go through both passes at once: a line of the cache in every plane."""
 _CONSTANTS = 128
@@ -69,17 +71,27 @@ def band(lines: tuple[Filter, Filter], channels: int, made: int) -> Band:
 def winograd_input(unit: Unit, routine: Routine) -> Code:
     """x [B, H, W, C], border included, as much as `Filter.seen` -> v [B * tiles, places, C]; C >= 4."""
     image = _Input(unit, filters(routine.attributes), routine.inputs[0])
+    return Code(frame.general(unit, routine, _write_input, _FILTERS), image.units, scratch=image.room)
+
+
+def _write_input(unit: Unit, routine: Routine) -> Function:
+    image = _Input(unit, filters(routine.attributes), routine.inputs[0])
     with frame.function(unit, routine) as f:
         x, v = frame.buffers(f, routine)
         image.start(f, x, f.scratch)
         first = f.let(f.begin * image.across)
         planes = image.pixel * image.places
         image.transform(first, f.end * image.across - first, v + first * planes)
-    return Code(f, image.units, scratch=image.room)
+    return f
 
 
 def winograd_output(unit: Unit, routine: Routine) -> Code:
     """y [B * tiles, places, M] -> [B, Ho, Wo, M]; the last tiles may hang over; M >= 4."""
+    image = _Output(unit, filters(routine.attributes), routine.outputs[0])
+    return Code(frame.general(unit, routine, _write_output, _FILTERS), image.units, scratch=image.room)
+
+
+def _write_output(unit: Unit, routine: Routine) -> Function:
     image = _Output(unit, filters(routine.attributes), routine.outputs[0])
     with frame.function(unit, routine) as f:
         y, z = frame.buffers(f, routine)
@@ -87,7 +99,7 @@ def winograd_output(unit: Unit, routine: Routine) -> Code:
         first = f.let(f.begin * image.across)
         planes = image.pixel * image.places
         image.transform(first, f.end * image.across - first, y + first * planes, i32.const(0), image.pixel)
-    return Code(f, image.units, scratch=image.room)
+    return f
 
 
 def conv_winograd(unit: Unit, routine: Routine) -> Code:
