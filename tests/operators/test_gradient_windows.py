@@ -11,7 +11,8 @@ from sardonyx import ops
 from sardonyx import primitives as p
 from sardonyx.ops.gradient.rules import RULES
 from sardonyx.ops.operator import sample
-from sardonyx.primitives.array import PRIMITIVES, Array, Equation
+from sardonyx.primitives import find
+from sardonyx.primitives.array import Array, Equation
 from tests.engine.providers import NUMPY, WASM, WEBGPU, require_provider
 from tests.primitives.test_windows import cases, places, steps
 
@@ -21,8 +22,8 @@ from .slopes import assert_slopes, slope_of, slopes
 def gradients(name: str, inputs: list[np.ndarray], g: np.ndarray, **params: Any) -> list[np.ndarray]:
     """What a rule makes of g."""
     arrays = tuple(p.constant(x) for x in inputs)
-    (y,) = PRIMITIVES[name].numpy(*inputs, **params)
-    equation = Equation(PRIMITIVES[name], arrays, params, (p.constant(y),), 0)
+    (y,) = find(name).numpy(*inputs, **params)
+    equation = Equation(find(name), arrays, params, (p.constant(y),), 0)
     found = RULES[name](equation, [p.constant(g)], [True] * len(arrays))
     return [each.value for each in found if isinstance(each, Array) and each.value is not None]
 
@@ -59,7 +60,7 @@ def test_weights_of_convolutions_spelled_out():
         x = rng.normal(size=(2, groups * inner, *case["sizes"]))
         y = rng.normal(size=(2, groups * outer, *case["counts"]))
         params = {"kernel": case["window"], "groups": groups, **steps(case)}
-        primitive = PRIMITIVES["conv_weights"]
+        primitive = find("conv_weights")
         (wanted,) = primitive.numpy(x, y, **params)
         (found,) = primitive.expand(p.constant(x), p.constant(y), **params)
         np.testing.assert_allclose(found.value, wanted, rtol=1e-9, atol=1e-9)

@@ -14,7 +14,7 @@ from sardonyx.model.ir.model import Model
 from sardonyx.model.ir.text import parse_model
 from sardonyx.passes.levels import GraphOptimizationLevel as Level
 from sardonyx.passes.names import OPTIMIZERS
-from sardonyx.passes.optimize import NAMES, RULES
+from sardonyx.passes.optimize import FAMILIES, INTEGERS, names, rules_of
 from sardonyx.passes.pipeline import prepare
 from sardonyx.passes.rule import Rule
 from tests.passes.checking import run
@@ -85,7 +85,7 @@ def test_optimizers_are_switched_off_by_onnxruntimes_names():
 
 
 def test_optimizers_stand_for_rules_that_there_are():
-    assert {name for names in OPTIMIZERS.values() for name in names} <= NAMES
+    assert {name for each in OPTIMIZERS.values() for name in each} <= names()
 
 
 def test_an_unknown_name_is_warned_of_once():
@@ -110,11 +110,23 @@ def test_functions_are_inlined_and_sparse_constants_become_dense():
 
 
 def test_the_names_of_rules_differ():
-    names = [rule.name for rules in RULES.values() for rule in rules]
-    assert len(set(names)) == len(names)
+    rules = [rule.name for level in FAMILIES for rule in rules_of(level)]
+    assert len(set(rules)) == len(rules)
+
+
+def test_families_that_a_graph_does_not_need_are_left_out():
+    families = [family for level in FAMILIES.values() for family in level if family.needs]
+    assert len(families) == 3
+    for family in families:
+        (level,) = (level for level, listed in FAMILIES.items() if family in listed)
+        others = {rule.name for rule in rules_of(level)} - {rule.name for rule in family.rules()}
+        assert others >= {rule.name for rule in rules_of(level, {"Conv"})}
+        for needed in family.needs:
+            assert {rule.name for rule in rules_of(level, {needed})} >= {rule.name for rule in family.rules()}
+    assert all(pattern.op_type == "QuantizeLinear" for rule in INTEGERS.rules() for pattern in rule.patterns)
 
 
 def test_every_rule_is_listed():
     modules = [import_module(f"{passes.__name__}.{module.name}") for module in pkgutil.iter_modules(passes.__path__)]
     made = {rule.name for module in modules for rule in vars(module).values() if isinstance(rule, Rule)}
-    assert made <= NAMES, "add it to the list RULES of its file"
+    assert made <= names(), "add it to the list RULES of its file"

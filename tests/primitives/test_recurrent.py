@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.layer import Layer
-from sardonyx.primitives.recurrent import RECURRENT, recurrent
+from sardonyx.primitives.recurrent_layer import RECURRENT, recurrent
 from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference
 
 LAYERS = [

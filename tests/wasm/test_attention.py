@@ -15,7 +15,7 @@ from sardonyx.primitives.array import Array as Symbol
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.legalization import attention, legalize, takes
-from sardonyx_wasm.routines import attention as routine
+from sardonyx_wasm.primitives import ATTEND
 from sardonyx_wasm.routines import tile
 from tests.support import require
 from tests.support.attention import NEVER, model, operands, reference
@@ -189,7 +189,7 @@ def test_what_is_taken() -> None:
     assert not traced("v8", [[1, 4, 100, 62], [1, 2, 100, 62], [1, 2, 100, 64]])[0]
     assert not traced("v8", [*long[:2], [1, 2, 70, 12]])[0]
     assert not traced("v8", [[1, 1, 9, 512], [1, 1, 9, 512], [1, 1, 9, 64]])[0]
-    assert routine.FEW > 2
+    assert ATTEND.FEW > 2
 
 
 def test_masks_become_one_bias() -> None:

@@ -14,7 +14,7 @@ from sardonyx.code.kernel import Routine
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.evaluation import evaluate
 from sardonyx.primitives.layer import STATES, Layer
-from sardonyx.primitives.recurrent import RECURRENT
+from sardonyx.primitives.recurrent_layer import RECURRENT
 from sardonyx_wasm import routines
 from sardonyx_wasm.abi import SCRATCH
 from sardonyx_wasm.generator import Generator

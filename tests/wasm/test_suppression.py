@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sardonyx.primitives.binding import constant
-from sardonyx.primitives.suppression import SUPPRESSION
+from sardonyx.primitives.non_max_suppression import SUPPRESSION
 from sardonyx_wasm.routines import suppression
 from tests.support import require
 from tests.wasm.compiled import run

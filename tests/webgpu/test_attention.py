@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sardonyx import primitives as p
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.attention import NEVER
+from sardonyx.primitives.dot_product_attention import NEVER
 from tests.support import require
 from tests.support.attention import operands, reference
 from tests.support.numbers import random

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from sardonyx import primitives as p
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.layer import Layer
-from sardonyx.primitives.recurrent import recurrent
+from sardonyx.primitives.recurrent_layer import recurrent
 from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support import require
 from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference, rounded

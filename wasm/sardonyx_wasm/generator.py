@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sardonyx.code import loops, transcendental
+from sardonyx.code import transcendental
 from sardonyx.code.kernel import Kernel, Routine
 from sardonyx.code.program import Program
 from sardonyx.common.record import replace
@@ -50,7 +50,11 @@ class Generator(Unit):
             return routines.write(self, source)
         if isinstance(source, Kernel) and "simd" in self.features:
             return kernels.write(self, source)
-        return programs.write(self, source if isinstance(source, Program) else loops.program(source))
+        if isinstance(source, Program):
+            return programs.write(self, source)
+        from sardonyx.code import loops  # for hosts without SIMD
+
+        return programs.write(self, loops.program(source))
 
     def parts(self, number: int, routine: Routine) -> None:
         """What a routine whose products are the host's does besides, `<part>_<number>`."""

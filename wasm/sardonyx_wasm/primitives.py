@@ -191,9 +191,14 @@ class _Suppress(Primitive):
 
 
 class _Attend(Primitive):
-    """The primitive `attention` with one bias, if any, [B or 1, H or 1, S or 1, T]."""
+    """The primitive `attention` with one bias, if any, [B or 1, H or 1, S or 1, T].
+
+    A query and a value have at most `LARGEST` elements; fewer than `FEW` queries do without panels of keys.
+    """
 
     name = "attend"
+    LARGEST = 256
+    FEW = 8
 
 
 class _Accumulate(Primitive):

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sardonyx.api.assignment import OrtEpAssignedSubgraph, assigned
 from sardonyx.api.execution_providers import ExecutionProviders
 from sardonyx.api.model_interface import NOTHING
 from sardonyx.api.options import SessionOptions
@@ -23,7 +22,8 @@ from sardonyx.runtime.executor import MOST_PLANS
 from sardonyx.runtime.handles import Feed
 from sardonyx.runtime.profile import Profiling
 
-if TYPE_CHECKING:  # it brings the compiler, which a session that finds its plans does without
+if TYPE_CHECKING:  # which bring the compiler, or few sessions need
+    from sardonyx.api.assignment import OrtEpAssignedSubgraph
     from sardonyx.api.preparation import Preparation
 
 
@@ -120,6 +120,8 @@ class LoadedModel:
 
     def assignment(self, plans: Sequence[Plan]) -> list[OrtEpAssignedSubgraph]:
         """Which nodes run on which provider, by the latest of these plans or, without one, for some sizes."""
+        from sardonyx.api.assignment import assigned
+
         preparation = self._preparation()
         plan = plans[0] if plans else preparation.guessed()
         return assigned(preparation.graph, plan, self._providers.titles())

@@ -6,15 +6,17 @@ import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sardonyx import errors
-from sardonyx.api.devices import OrtEpDevice, OrtExecutionProviderDevicePolicy, get_ep_devices
 from sardonyx.common import debug, forks, units
 from sardonyx.common.enums import Choice
 from sardonyx.common.record import field, record
 from sardonyx.passes.changes import ModelChanges
 from sardonyx.passes.levels import GraphOptimizationLevel
+
+if TYPE_CHECKING:  # most options do without these
+    from sardonyx.api.devices import OrtEpDevice, OrtExecutionProviderDevicePolicy
 
 
 class Adapter(Protocol):
@@ -252,6 +254,8 @@ class SessionOptions:
         It is given the devices that there are, what the model and the run are about, of which nothing is told, and how
         many it may choose.
         """
+        from sardonyx.api.devices import get_ep_devices
+
         self._providers = []
         self.add_provider_for_devices(delegate(get_ep_devices(), {}, {}, MOST_DEVICES)[:MOST_DEVICES], {})
 

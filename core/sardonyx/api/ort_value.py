@@ -6,11 +6,10 @@ import ctypes
 from collections.abc import Sequence
 from math import prod
 from operator import index
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from sardonyx.api.devices import OrtDevice, OrtMemoryInfo
 from sardonyx.api.sparse import SparseTensor
 from sardonyx.common import dtypes, memory
 from sardonyx.common.convert import inward, outward
@@ -21,15 +20,18 @@ from sardonyx.providers import registry
 from sardonyx.providers.contract import Address, Device
 from sardonyx.runtime.handles import Handle, downloaded
 
+if TYPE_CHECKING:  # most values do without these
+    from sardonyx.api.devices import OrtDevice, OrtMemoryInfo
+
 DEVICES = {"gpu": registry.WEBGPU, "webgpu": registry.WEBGPU}
 """Kinds of devices besides `cpu`, and the provider of each."""
 
 
 def provider_of(device_type: str | OrtDevice, device_id: int = 0) -> str | None:
     """The provider of a kind of device, or of a device, None for the host; InvalidArgument where there is none."""
-    if isinstance(device_type, OrtDevice):
+    if not isinstance(device_type, str):
         device_id = device_type.device_id()
-        device_type = "cpu" if device_type.device_type() == OrtDevice.cpu() else "gpu"
+        device_type = "cpu" if device_type.device_type() == device_type.cpu() else "gpu"
     kind = device_type.lower()
     if device_id != 0 or (kind != "cpu" and kind not in DEVICES):
         kinds = ", ".join(["cpu", *DEVICES])

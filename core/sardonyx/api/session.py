@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, TypeVar, overl
 
 from sardonyx.api import ort_config
 from sardonyx.api.arguments import check, check_model
-from sardonyx.api.assignment import OrtEpAssignedSubgraph
-from sardonyx.api.devices import OrtDevice, OrtEpDevice, OrtMemoryInfo, get_ep_devices, memory_of
 from sardonyx.api.feeds import blank, node_arg
 from sardonyx.api.options import NodeArg, RunOptions, SessionOptions
 from sardonyx.api.ort_value import OrtValue, provider_of
@@ -29,8 +27,10 @@ from sardonyx.plans.plan import Plan
 from sardonyx.providers import registry
 
 if TYPE_CHECKING:  # most sessions do without these
+    from sardonyx.api.assignment import OrtEpAssignedSubgraph
     from sardonyx.api.caches import Caches
     from sardonyx.api.capi.wrapper import SessionWrapper
+    from sardonyx.api.devices import OrtDevice, OrtEpDevice, OrtMemoryInfo
     from sardonyx.api.io_binding import IOBinding
 
 T = TypeVar("T")
@@ -316,7 +316,7 @@ class InferenceSession:
         """Put the outputs of these names, for feeds of those names, into the list `fetches`, on these devices."""
         self.check_outputs(fetch_names)
         targets = {
-            name: Target(provider_of("cpu" if device.device_type() == OrtDevice.cpu() else "gpu"))
+            name: Target(provider_of("cpu" if device.device_type() == device.cpu() else "gpu"))
             for name, device in zip(fetch_names, fetch_devices, strict=True)
         }
         results = self.run_bound(dict(zip(feed_names, feeds, strict=True)), targets, run_options)
@@ -371,14 +371,20 @@ class InferenceSession:
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
         """Where `run` takes each input from: the host."""
+        from sardonyx.api.devices import memory_of
+
         return [memory_of("") for _ in self._runner.interface.facts.inputs]
 
     def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
         """Where `run` leaves each output: the host."""
+        from sardonyx.api.devices import memory_of
+
         return [memory_of("") for _ in self._runner.interface.facts.outputs]
 
     def get_input_epdevices(self) -> list[OrtEpDevice | None]:
         """The device of the first provider, for each input."""
+        from sardonyx.api.devices import get_ep_devices
+
         by_provider = {device.ep_name: device for device in get_ep_devices()}
         first = by_provider.get(self._runner.providers.first.name)
         return [first for _ in self._runner.interface.facts.inputs]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from sardonyx.api.devices import OrtDevice
 from sardonyx.common import dtypes
 from sardonyx.common.enums import Choice
 from sardonyx.common.record import record
 from sardonyx.errors import InvalidArgument, NotImplemented
+
+if TYPE_CHECKING:  # most tensors do without it
+    from sardonyx.api.devices import OrtDevice
 
 
 class OrtSparseFormat(Choice):
@@ -67,6 +69,7 @@ class SparseBlockSparseView:
 class SparseTensor:
     """Values and their places in a dense tensor, on the host.
 
+    >>> from sardonyx.api.devices import OrtDevice
     >>> tensor = SparseTensor.sparse_coo_from_numpy([3, 3], np.ones(2), np.array([1, 5]), OrtDevice.make("cpu", 0))
     >>> tensor.dense_shape(), tensor.data_type(), tensor.as_coo_view().indices()
     ([3, 3], 'sparse_tensor(double)', array([1, 5]))

@@ -12,7 +12,7 @@ from sardonyx.common.record import field, record
 from sardonyx.model.ir import Model, Node, Value
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.levels import GraphOptimizationLevel
-from sardonyx.passes.optimize import RULES, optimize
+from sardonyx.passes.optimize import FAMILIES, optimize, rules_of
 from sardonyx.passes.pipeline import prepare
 
 LEVELS = {
@@ -44,7 +44,9 @@ def rewritten(model: Model, level: str) -> tuple[Model, list[dict[str, Any]]]:
     tally = Tally()
     options = SessionOptions(graph_optimization_level=GraphOptimizationLevel.ORT_DISABLE_ALL)
     result = optimize(prepare(model, options), LEVELS[level], tally)
-    texts = {rule.name: (rule.function.__doc__ or "").partition("\n")[0] for rules in RULES.values() for rule in rules}
+    texts = {
+        rule.name: (rule.function.__doc__ or "").partition("\n")[0] for level in FAMILIES for rule in rules_of(level)
+    }
     texts |= OTHERS
     fired = [{"rule": name, "count": number, "does": texts.get(name, "")} for name, number in tally.rules.most_common()]
     return result, fired

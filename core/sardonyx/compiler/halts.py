@@ -6,7 +6,7 @@ from typing import Protocol
 
 from sardonyx.plans import plan as plans
 from sardonyx.primitives.array import Array, Equation
-from sardonyx.primitives.control import Body
+from sardonyx.primitives.body import Body
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Dim
 

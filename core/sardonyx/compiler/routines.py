@@ -10,8 +10,8 @@ from math import inf
 from sardonyx.code.folds import identity
 from sardonyx.code.program import Builder, Program, Value, call, cast, const
 from sardonyx.primitives.array import Array, Equation
-from sardonyx.primitives.coupling import MOST_ROUNDS, tolerance
 from sardonyx.primitives.indexing import counts_along
+from sardonyx.primitives.pairwise_coupling import MOST_ROUNDS, tolerance
 from sardonyx.sizes.polynomial import Poly
 from sardonyx.sizes.symbolic import Size, poly, product, same
 

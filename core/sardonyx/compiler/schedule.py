@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sardonyx.code import loops
 from sardonyx.code.kernel import Kernel, Routine
 from sardonyx.code.parameters import SizeTable, encode
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import replace
-from sardonyx.compiler import rows, slices
+from sardonyx.compiler import slices
 from sardonyx.compiler.finish import described, finish, kernel_name
 from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.live import live_equations
 from sardonyx.compiler.lower import ELEMENT, FOLD, STORED, KernelBuilder
 from sardonyx.compiler.partition import ExcludedError, GiantError, Place, giants, refuse_giants, rewritten
-from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.views import store_core
 from sardonyx.errors import RuntimeException
 from sardonyx.plans import layout
@@ -27,11 +25,14 @@ from sardonyx.plans import plan as plans
 from sardonyx.plans.setup import take_out
 from sardonyx.plans.weight_table import WeightTable
 from sardonyx.primitives.array import Array, Equation, Shape
-from sardonyx.primitives.control import Body
+from sardonyx.primitives.body import Body
 from sardonyx.primitives.trace import Trace
 from sardonyx.providers.contract import Provider
 from sardonyx.sizes.polynomial import ZERO, Poly
 from sardonyx.sizes.symbolic import count, poly, product
+
+if TYPE_CHECKING:
+    from sardonyx.compiler.rows import KernelCall  # which few devices need
 
 LAST = 1 << 60
 
@@ -65,7 +66,7 @@ class Scheduler:
         self._numbers: dict[tuple[Array, int], int] = {}
         self._homes: dict[Array, int] = {}
         self._keep: list[Array] = []
-        self._calls: list[dict[int, rows.KernelCall]] = [{} for _ in providers]
+        self._calls: list[dict[int, KernelCall]] = [{} for _ in providers]
         self._finished: dict[Any, tuple[Kernel, list[Poly]]] = {}
         """Kernels and their parameters by what describes them: layers that repeat have the same ones."""
         self.epoch = 0
@@ -314,11 +315,15 @@ class Scheduler:
         params = [*known]
         code: Any = kernel
         if provider.form == "program":
+            from sardonyx.code import loops  # which few devices need
+
             code = loops.program(kernel)
         reads = [self.buffer(array, device) for array in b.reads]
         step = self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
         if provider.rows and not {*reads} & {*targets}:
-            self._calls[device][id(step)] = rows.KernelCall(kernel, params)
+            from sardonyx.compiler.rows import KernelCall
+
+            self._calls[device][id(step)] = KernelCall(kernel, params)
 
     def launch(
         self, code: Any, buffers: list[int], params: list[Poly], origins: list[int], device: int
@@ -339,11 +344,13 @@ class Scheduler:
         return plans.Launch(self._code_numbers[key], buffers, [p.json() for p in params], origins, device)
 
     def _join_rows(
-        self, steps: list[plans.Step], device: int, calls: Mapping[int, rows.KernelCall], outputs: Collection[int]
+        self, steps: list[plans.Step], device: int, calls: Mapping[int, KernelCall], outputs: Collection[int]
     ) -> list[plans.Step]:
         """The steps, with Rows instead of launches over the same rows."""
         if not calls:
             return steps
+        from sardonyx.compiler import rows
+
         provider = self.providers[device]
         places = {id(step): k for k, step in enumerate(self.steps)}
         result = list(steps)
@@ -430,6 +437,8 @@ class Scheduler:
         self.launch(code, buffers, table.params, sorted(origins), device)
 
     def _program(self, equation: Equation, device: int) -> None:
+        from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands  # which few plans need
+
         program, params = ROUTINES[equation.primitive.name](equation)
         writes = [
             self.output_buffer(array, device, room)

@@ -18,7 +18,6 @@ from typing import Any, Protocol, TypeAlias
 
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
-from sardonyx.compiler.legalization.ranges import bounds
 from sardonyx.primitives.array import Array
 
 EXACT = float(1 << 24)
@@ -158,7 +157,11 @@ class _Search:
     def _span_of(self, array: Array, depth: int) -> Span | None:
         if array.dtype.is_int:
             known = array.value is not None and array.value.size <= LOOKED_AT
-            return bounds(array) if known else None
+            if not known:
+                return None
+            from sardonyx.compiler.legalization.ranges import bounds  # which few models need
+
+            return bounds(array)
         if array.dtype.kind != "float" or not array.dtype.is_native:
             return None
         if array.value is not None:

@@ -18,7 +18,7 @@ from sardonyx.numpy_backend.lookup import Mapped, lookup
 from sardonyx.numpy_backend.memory import view
 from sardonyx.numpy_backend.room import Room
 from sardonyx.numpy_backend.splits import SPLITS
-from sardonyx.primitives.array import PRIMITIVES
+from sardonyx.primitives import find
 from sardonyx.primitives.convolution import convolve, correlation
 from sardonyx.primitives.fourier import Fourier
 from sardonyx.primitives.recurrent_numpy import prepare
@@ -121,7 +121,7 @@ def decode(value: Any, params: Sequence[int]) -> Any:
 
 def _generic(name: str) -> Function:
     """The primitive's own NumPy rule, its result copied to the buffers."""
-    rule = PRIMITIVES[name].numpy
+    rule = find(name).numpy
 
     def bind(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> Callable[[], None]:
         def run() -> None:

@@ -14,7 +14,7 @@ from sardonyx.common.dtypes import DType
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.rotary import split_heads
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.attention import NEVER, by_head, seen, softmax
+from sardonyx.primitives.dot_product_attention import NEVER, by_head, seen, softmax
 from sardonyx.sizes.symbolic import Size, same
 
 

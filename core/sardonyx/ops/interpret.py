@@ -10,7 +10,6 @@ from sardonyx.common.memory import TooLargeError
 from sardonyx.common.termination import poll
 from sardonyx.errors import InvalidGraph, NotImplemented, RuntimeException, SardonyxError
 from sardonyx.model.ir import Graph, Node, Value
-from sardonyx.ops.generation import dense
 from sardonyx.ops.stack import unstacked
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import of_tensor
@@ -28,6 +27,8 @@ def interpret(graph: Graph, environment: Environment) -> list[Any]:
             environment[value] = of_tensor(value.constant)
     for value, sparse in graph.sparse_initializers:
         if value not in environment:
+            from sardonyx.ops.generation import dense  # which few models need
+
             environment[value] = dense(sparse)
     trace = active_trace()
     origin = trace.origin if trace else -1

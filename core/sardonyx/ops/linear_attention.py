@@ -9,9 +9,9 @@ from sardonyx.common import dtypes
 from sardonyx.ops.attention import heads_first
 from sardonyx.ops.operator import Operator
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.attention import by_head
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.control import loop
+from sardonyx.primitives.dot_product_attention import by_head
 from sardonyx.sizes.symbolic import same
 
 RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}

@@ -18,7 +18,7 @@ from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.recurrent_activation import activations
 from sardonyx.primitives.array import Array, Shape
 from sardonyx.primitives.layer import GATES, STATES, Layer
-from sardonyx.primitives.recurrent import recurrent
+from sardonyx.primitives.recurrent_layer import recurrent
 from sardonyx.sizes.symbolic import Size
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}

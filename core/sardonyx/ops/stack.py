@@ -12,7 +12,6 @@ import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.model.structure import Ragged, Stack
-from sardonyx.ops.indexing import taken
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size
@@ -34,6 +33,8 @@ def length(items: Stack[Array] | Ragged[Array]) -> Size:
 
 def element(items: Stack[Array] | Ragged[Array], position: Array) -> Array:
     """The element at a position, which counts from the end if it is negative."""
+    from sardonyx.ops.indexing import taken  # which brings the operators
+
     position = p.reshape(position, ())
     if isinstance(items, Stack):
         return taken(items.tensor, position, 0)

@@ -9,13 +9,11 @@ from sardonyx import ops
 from sardonyx.model.ir import Graph, Model, Node, Value
 from sardonyx.model.ir.nesting import refuse_deep
 from sardonyx.model.serde.inline import inline_functions
-from sardonyx.passes.activation import approximate_gelu
 from sardonyx.passes.copy import copy_model, densify
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.levels import GraphOptimizationLevel as Level
 from sardonyx.passes.names import disabled_rules
-from sardonyx.passes.optimize import NAMES, optimize
-from sardonyx.passes.quantization import INTEGER_RULES
+from sardonyx.passes.optimize import INTEGERS, names, operators, optimize
 from sardonyx.passes.upgrade import NEWEST, lift, upgrade
 
 TRAINING = "ai.onnx.preview.training"
@@ -54,14 +52,17 @@ def prepare(model: Model, options: RewriteOptions, disabled: Collection[str] = (
     for node in result.graph.all_nodes():
         if operator := ops.find(node.domain, node.op_type):
             operator.check(node)
-    listed = options.entry("optimization.disable_specified_optimizers").split(";")
-    off = disabled_rules([*disabled, *listed], NAMES)
-    if options.entry("optimization.integer_arithmetic", str(int(integers))) != "1":
-        off |= {rule.name for rule in INTEGER_RULES}
+    listed = [*disabled, *filter(None, options.entry("optimization.disable_specified_optimizers").split(";"))]
+    off = disabled_rules(listed, names()) if listed else set()
+    has_integers = INTEGERS.is_needed(operators(result.graph))
+    if has_integers and options.entry("optimization.integer_arithmetic", str(int(integers))) != "1":
+        off |= {rule.name for rule in INTEGERS.rules()}
     merged = options.entry("optimization.merge_projections") == "1"
     level = options.graph_optimization_level
     optimized = optimize(result, level, Journal(off), merged)
     if options.entry("optimization.enable_gelu_approximation") == "1" and level >= Level.ORT_ENABLE_EXTENDED:
+        from sardonyx.passes.activation import approximate_gelu  # which few models need
+
         approximate_gelu(optimized.graph)
     return optimized
 

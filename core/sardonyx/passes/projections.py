@@ -17,8 +17,7 @@ from sardonyx.passes.initializers import fed_apart, place_constants
 from sardonyx.passes.intern import call_key
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.pattern import Uses, changed, op
-
-NAME = "merge_projections"
+from sardonyx.passes.rewrite import PROJECTIONS
 
 LARGEST = 64 << 20
 """Bytes up to which weights are merged into one product: these are copies, where those of a file are views."""
@@ -80,7 +79,7 @@ def merge_projections(graph: Graph, journal: Journal) -> None:
 
     In place, in subgraphs too, and after the rules, which know attention by the products before it.
     """
-    if not journal.allows(NAME):
+    if not journal.allows(PROJECTIONS):
         return
     with fed_apart(graph):
         counts = Counter(graph.outputs)
@@ -94,10 +93,10 @@ def merge_projections(graph: Graph, journal: Journal) -> None:
 def _merge_in(graph: Graph, counts: Uses, journal: Journal) -> None:
     placed: dict[Node, list[Node]] = {}
     for group in _groups(_projections(graph, counts)):
-        if not journal.allows(NAME):
+        if not journal.allows(PROJECTIONS):
             break
         first, nodes = group[0].node, _product(group)
-        journal.record(NAME, first, nodes[-1].outputs, nodes)
+        journal.record(PROJECTIONS, first, nodes[-1].outputs, nodes)
         nodes.append(_split(nodes[-1].outputs[0], group))
         for each in nodes:
             each.name = first.name

@@ -18,6 +18,8 @@ from sardonyx.passes.rule import Rule
 
 FOLD = "constant_folding"
 MERGE = "common_subexpressions"
+PROJECTIONS = "merge_projections"
+"""What is switched off by name, and is no rule."""
 
 MOST_PER_NODE = 50
 """Rewrites for each node of a graph beyond which rules must be undoing each other."""

@@ -40,7 +40,6 @@ from sardonyx.passes.changes import ModelChanges
 from sardonyx.passes.journal import is_limited
 from sardonyx.passes.levels import GraphOptimizationLevel
 from sardonyx.plans.plan import VERSION, Plan
-from sardonyx.plans.soundness import check
 from sardonyx.plans.weight_table import WeightTable
 from sardonyx.providers.contract import Provider
 
@@ -346,6 +345,8 @@ def recall(key: bytes | None, source: Source) -> Remembered | None:
 
 
 def _decode(stored: memoryview, source: Source) -> Remembered:
+    from sardonyx.plans.soundness import check  # which nobody needs who finds no plans
+
     length = int.from_bytes(stored[:_HEAD], "little")
     data = json.loads(bytes(stored[_HEAD : _HEAD + length]))
     source.open(data["files"])

@@ -5,18 +5,19 @@ broadcast as NumPy does, and take Python numbers in the dtype of their other ope
 everywhere: a reduction over nothing gives its identity (0, 1, the lowest or the highest value), a selection over
 nothing (argmax) gives 0. Indices out of range are clamped. `scalar.py` says what the scalar functions give at the
 edges, `Primitive` what a primitive is.
+
+What few models need is imported when its name is used.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import sardonyx.primitives.formats  # noqa: F401 - without it, nothing casts floats that NumPy lacks
 from sardonyx.code.folds import identity
-from sardonyx.primitives.array import Array
-from sardonyx.primitives.attention import attention
+from sardonyx.primitives.array import PRIMITIVES, Array, Primitive
 from sardonyx.primitives.binding import constant, sizes
-from sardonyx.primitives.contraction import dot_general, matmul, swap_last
-from sardonyx.primitives.control import branch, loop
-from sardonyx.primitives.conv_weights import conv_weights
-from sardonyx.primitives.convolution import conv_general
-from sardonyx.primitives.coupling import coupling
 from sardonyx.primitives.elementwise import (
     absolute,
     acos,
@@ -63,8 +64,7 @@ from sardonyx.primitives.elementwise import (
     where,
     widen,
 )
-from sardonyx.primitives.ensemble import tree_ensemble
-from sardonyx.primitives.host import host
+from sardonyx.primitives.host_call import host
 from sardonyx.primitives.indexing import (
     gather,
     nonzero,
@@ -84,20 +84,21 @@ from sardonyx.primitives.movement import (
     transpose,
     unsqueeze,
 )
-from sardonyx.primitives.random import random_bits, random_key, random_normal, random_uniform
-from sardonyx.primitives.recurrent import recurrent
-from sardonyx.primitives.reduction import (
-    arg,
-    cumulative,
-    max_,
-    mean,
-    reduce,
-    sort,
-    sum_,
-)
-from sardonyx.primitives.selection import top_k
-from sardonyx.primitives.suppression import suppression
-from sardonyx.primitives.window import reduce_window, windows
+
+if TYPE_CHECKING:
+    from sardonyx.primitives.contraction import dot_general, matmul, swap_last
+    from sardonyx.primitives.control import branch, loop
+    from sardonyx.primitives.convolution import conv_general
+    from sardonyx.primitives.dot_product_attention import attention
+    from sardonyx.primitives.ensemble import tree_ensemble
+    from sardonyx.primitives.non_max_suppression import suppression
+    from sardonyx.primitives.pairwise_coupling import coupling
+    from sardonyx.primitives.random import random_bits, random_key, random_normal, random_uniform
+    from sardonyx.primitives.recurrent_layer import recurrent
+    from sardonyx.primitives.reduction import arg, cumulative, max_, mean, reduce, sort, sum_
+    from sardonyx.primitives.selection import top_k
+    from sardonyx.primitives.weight_gradient import conv_weights
+    from sardonyx.primitives.window import reduce_window, windows
 
 __all__ = [
     "Array",
@@ -191,3 +192,58 @@ __all__ = [
     "widen",
     "windows",
 ]
+
+_HOMES = {
+    "append": "caching",
+    "arg": "reduction",
+    "attention": "dot_product_attention",
+    "branch": "control",
+    "conv_general": "convolution",
+    "conv_weights": "weight_gradient",
+    "coupling": "pairwise_coupling",
+    "cumulative": "reduction",
+    "dot_general": "contraction",
+    "fourier": "fourier",
+    "loop": "control",
+    "matmul": "contraction",
+    "max_": "reduction",
+    "mean": "reduction",
+    "random_bits": "random",
+    "random_key": "random",
+    "random_normal": "random",
+    "random_uniform": "random",
+    "recurrent": "recurrent_layer",
+    "reduce": "reduction",
+    "reduce_window": "window",
+    "shader_map": "shader",
+    "sort": "reduction",
+    "sum_": "reduction",
+    "suppression": "non_max_suppression",
+    "swap_last": "contraction",
+    "top_k": "selection",
+    "tree_ensemble": "ensemble",
+    "windows": "window",
+}
+"""The modules of functions and primitives that few models need."""
+
+
+def find(name: str) -> Primitive:
+    """The primitive of a name.
+
+    >>> find("top_k").name
+    'top_k'
+    """
+    if name not in PRIMITIVES:
+        import_module(f"{__name__}.{_HOMES[name]}")
+    return PRIMITIVES[name]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,29 +7,26 @@ new symbols of the outer trace, known when the step is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
-from sardonyx.common.record import field, record
 from sardonyx.errors import SardonyxError
 from sardonyx.model.structure import fill, is_nested
 from sardonyx.primitives.array import Array, Equation, Primitive, Shape, primitive
 from sardonyx.primitives.batching import batched
 from sardonyx.primitives.binding import constant
+from sardonyx.primitives.body import Body, Outputs, active_hints
 from sardonyx.primitives.elementwise import full
 from sardonyx.primitives.movement import concat, unsqueeze
 from sardonyx.primitives.reading import known_sizes, read
 from sardonyx.primitives.trace import Trace, active_trace
 from sardonyx.sizes.polynomial import symbol
-from sardonyx.sizes.symbolic import Dim, Guards, Size, hint, poly, same
-
-Outputs: TypeAlias = Sequence[Any]
-"""Arrays; of branches also what `sardonyx.model.structure` arranges of them."""
+from sardonyx.sizes.symbolic import Dim, Size, hint, poly, same
 
 MOST_TURNS = 5_000
 """Turns of a loop that are taken one by one while a plan is made."""
@@ -55,42 +52,6 @@ class Loop(Primitive):
 
 BRANCH = primitive(Branch)
 LOOP = primitive(Loop)
-
-
-@record
-class Body:
-    """A function traced for certain arguments; `retrace` does it again for other sizes.
-
-    `arguments` are (dtype, shape) of the values that are passed at each call, their varying sizes being symbols that
-    the sub-plan takes from the shapes it is given.
-    """
-
-    function: Callable[..., Outputs]
-    arguments: list[tuple[DType, Shape]]
-    outer: Trace
-    symbols: dict[str, list[list[int]]] = field(default_factory=dict)
-    captured: list[Array] = field(default_factory=list)
-    repeated: bool = False
-    """Whether it is the body of a loop."""
-
-    def trace(self, hints: Mapping[str, int] | None = None) -> Trace:
-        """The equations of the body; what it captures comes in the order of `captured`, which may grow."""
-        guards = Guards(hints or active_hints(self.outer))
-        outer = self.outer
-        trace = Trace(guards, outer, early=outer.early, strings=outer.strings, repeated=self.repeated)
-        trace.narrow = outer.narrow
-        with trace:
-            arguments = [trace.input(dtype, shape) for dtype, shape in self.arguments]
-            for array in self.captured:
-                trace.materialise(array)
-            results = self.function(*arguments)
-            trace.give(results)
-        self.captured = [outer for _, outer in trace.lifted.values()]
-        return trace
-
-
-def active_hints(trace: Trace) -> dict[str, int]:
-    return dict(trace.guards.hints)
 
 
 def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Outputs]) -> list[Any]:

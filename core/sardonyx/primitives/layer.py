@@ -21,7 +21,7 @@ class Layer:
     activations: tuple[tuple[Activation, ...], ...]
     """For each direction f, g and h, as many as ONNX has of them."""
     operands: tuple[str, ...] = ()
-    """What is given after inputs and weights, of what `sardonyx.primitives.recurrent.Recurrent` lists."""
+    """What is given after inputs and weights, of what `sardonyx.primitives.recurrent_layer.Recurrent` lists."""
     clip: float | None = None
     """What f and g take is kept between -clip and clip."""
     input_forget: bool = False

@@ -14,7 +14,7 @@ from sardonyx.host import KEY
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.elementwise import bitcast, cast, cos, full, iota, log, shift_left, shift_right, sqrt
-from sardonyx.primitives.host import host
+from sardonyx.primitives.host_call import host
 from sardonyx.primitives.movement import reshape, slice_axis
 from sardonyx.sizes.symbolic import Size, product
 

@@ -13,7 +13,7 @@ from sardonyx.common.strings import StringTable
 from sardonyx.primitives.array import Array, Primitive, primitive
 from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, broadcast_shapes
-from sardonyx.primitives.host import host
+from sardonyx.primitives.host_call import host
 
 
 class ShaderMap(Primitive):

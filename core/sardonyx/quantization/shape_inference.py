@@ -21,7 +21,7 @@ from sardonyx.passes.downgrade import lower
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.levels import GraphOptimizationLevel
 from sardonyx.passes.names import GELU, LAYER_NORM
-from sardonyx.passes.optimize import RULES
+from sardonyx.passes.optimize import rules_of
 from sardonyx.passes.pipeline import prepare
 from sardonyx.passes.rewrite import rewrite
 from sardonyx.passes.rule import Rule
@@ -103,7 +103,7 @@ def optimized(model: Model) -> Model:
 
 def _rules(version: int) -> list[Rule]:
     """The rules for an operator set of ai.onnx."""
-    rules = [*RULES[GraphOptimizationLevel.ORT_ENABLE_BASIC], *affine.RULES]
+    rules = [*rules_of(GraphOptimizationLevel.ORT_ENABLE_BASIC), *affine.RULES]
     if version >= LAYER_NORMALIZATION:
         rules += [rule for rule in normalization.RULES if rule.name in LAYER_NORM]
     if version >= GELU_SINCE:

@@ -9,12 +9,11 @@ from sardonyx.common import dtypes
 from sardonyx.compiler.caches import cache_of
 from sardonyx.compiler.legalization.channels_last import are_floats
 from sardonyx.primitives.array import Array, Equation
-from sardonyx.primitives.attention import NEVER
+from sardonyx.primitives.dot_product_attention import NEVER
 from sardonyx.sizes.symbolic import Size, hint, same
 
 from .. import primitives as own
 from ..abi import HOSTED
-from ..routines import attention as routine
 from ..routines.tile import panel_width
 from .legalizer import Legalizer
 
@@ -33,10 +32,10 @@ def takes(equation: Equation, target: str) -> bool:
         return False
     heads, groups, depth, width = map(int, widths)
     whole = depth % 4 == 0 and width % panel_width(target) == 0
-    if not (whole and min(depth, width, groups) > 0 and max(depth, width) <= routine.LARGEST):
+    if not (whole and min(depth, width, groups) > 0 and max(depth, width) <= own.ATTEND.LARGEST):
         return False
     rows = heads // groups * hint(q.shape[2])
-    return target == "v8" or rows < routine.FEW or is_hosted(equation)
+    return target == "v8" or rows < own.ATTEND.FEW or is_hosted(equation)
 
 
 def is_hosted(equation: Equation) -> bool:

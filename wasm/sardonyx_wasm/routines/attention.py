@@ -19,24 +19,20 @@ from .. import vectors
 from ..abi import SCRATCH, WEIGHED, WEIGHED_ROW
 from ..assembler import Expr, Function, Operand, ValueType, Variable, f32, f32x4, i32, i32x4, op, v128
 from ..code import Code, Unit
+from ..primitives import ATTEND
 from ..scalars.values import kind
 from ..vectors.lanes import words
 from . import channels, frame, tile
 
-LARGEST = 256
-"""Elements of a query or a value at most."""
-
 _QUERIES, _KEYS, _ROWS = 48, 256, 1024
 """Rows whose scores are made at once, keys of a block, rows for which keys are put into panels once."""
-FEW = 8
-"""Fewer rows do without panels."""
 
 # Places in the scratch memory; a row's state is its largest score and the sum of its weights.
 _WEIGHTS, _OFFSETS, _EDGE, _FACTORS, _STATE = 256, 500, 512, 1024, 2048
 _MADE = _STATE + 8 * _ROWS
-_SCORES = _MADE + 4 * _QUERIES * LARGEST
+_SCORES = _MADE + 4 * _QUERIES * ATTEND.LARGEST
 _PANELS = _SCORES + 4 * _QUERIES * _KEYS
-assert _PANELS + 4 * _KEYS * LARGEST <= SCRATCH
+assert _PANELS + 4 * _KEYS * ATTEND.LARGEST <= SCRATCH
 
 _FLOAT = kind("float32")
 _LOWEST = float("-inf")
@@ -85,7 +81,7 @@ def attend(unit: Unit, routine: Routine) -> Code:
             return _visible(f, causal, s, t, begin, end) - first
 
         row, stop, block, first, at, many = (f.local(i32) for _ in range(6))
-        f.set(many, per_matrix >= FEW)
+        f.set(many, per_matrix >= ATTEND.FEW)
         f.set(row, f.begin)
         with f.while_(i32.lt_u(row, f.end)):
             matrix = f.let(i32.div_u(row, per_matrix))

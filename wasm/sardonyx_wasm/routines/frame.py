@@ -33,12 +33,13 @@ def general(
         known.append(size)
         return f"p{routine.params + len(known) - 1}"
 
-    shapes = [
-        tuple([tuple([named(size) for size in shape]) for shape in each]) for each in (routine.inputs, routine.outputs)
-    ]
+    inputs, outputs = (
+        tuple([tuple([named(size) for size in shape]) for shape in shapes])
+        for shapes in (routine.inputs, routine.outputs)
+    )
     kept = {name: value for name, value in routine.attributes.items() if name in attributes}
     params = routine.params + len(known)
-    shared = Routine(routine.primitive, routine.primitive, routine.reads, routine.writes, params, kept, *shapes)
+    shared = Routine(routine.primitive, routine.primitive, routine.reads, routine.writes, params, kept, inputs, outputs)
     callee = unit.once("general", shared.key, lambda: write(unit, shared))
     with function(unit, routine) as f:
         f.call(callee, *f.params, *known)

@@ -125,11 +125,11 @@ def _few(unit: Unit, routine: Routine) -> Function:
 
 def _packed(unit: Unit, routine: Routine) -> Function:
     """Some rows times all panels."""
-    with _Matmul(unit, routine, routine.inputs[0][-1], routine.outputs[0][-1]) as m:
-        with m.blocks(m.f.begin, m.f.end) as (row, count):
-            m.rows(m.a + row * m.depth, m.depth, count)
-            m.product(count, m.b, m.c + row * m.c_row, m.c_row, m.c_row)
-    return m.f
+    matmul = _Matmul(unit, routine, routine.inputs[0][-1], routine.outputs[0][-1])
+    with matmul as m, m.blocks(m.f.begin, m.f.end) as (row, count):
+        m.rows(m.a + row * m.depth, m.depth, count)
+        m.product(count, m.b, m.c + row * m.c_row, m.c_row, m.c_row)
+    return matmul.f
 
 
 def matmul(unit: Unit, routine: Routine) -> Code:

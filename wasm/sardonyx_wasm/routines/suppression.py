@@ -28,8 +28,8 @@ def work(boxes: Size, room: Size) -> Size:
 
 
 def suppress(unit: Unit, routine: Routine) -> Code:
-    """`suppress`, see `sardonyx.primitives.suppression`; a second output is the memory for it, [images, classes,
-    work(boxes, room)] bytes, where the scratch memory is too small or a size is not known."""
+    """`suppress`, see `sardonyx.primitives.non_max_suppression`; a second output is the memory for it, [images,
+    classes, work(boxes, room)] bytes, where the scratch memory is too small or a size is not known."""
     return _Suppress(unit, routine).write()
 
 

@@ -7,7 +7,7 @@ from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.primitives.array import Equation
 from sardonyx.primitives.ensemble import combined
-from sardonyx.primitives.suppression import LOWEST
+from sardonyx.primitives.non_max_suppression import LOWEST
 from sardonyx.sizes.symbolic import Dim, Size, hint, poly, product
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.legalization.sorting import keys, order, take

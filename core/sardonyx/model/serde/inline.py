@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from sardonyx import errors
 from sardonyx.common.record import record, replace
 from sardonyx.errors import InvalidGraph
-from sardonyx.model.ir.checker import called_first
 from sardonyx.model.ir.model import Attribute, Function, FunctionKey, Graph, Model, Node, Value
 
 Lift = Callable[[Graph, Node, Mapping[str, int]], Iterable[Node]]
@@ -49,6 +48,8 @@ def _check_size(model: Model, limit: int) -> None:
             if size := sizes.get(node.function_key):
                 found[node.function_key] = found.get(node.function_key, 0) + size
         return found
+
+    from sardonyx.model.ir.checker import called_first  # which few models need
 
     for key in called_first(model.functions):
         graph = model.functions[key].graph

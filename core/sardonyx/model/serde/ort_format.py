@@ -13,7 +13,6 @@ from sardonyx.model.serde.flatbuffer import decode, parse
 from sardonyx.model.serde.source import BytesLike
 from sardonyx.model.serde.wire import Record
 
-MAGIC = b"ORTM"
 NEWEST = 6
 """The last version of the format whose graphs are known."""
 
@@ -132,11 +131,6 @@ _VALUE, _PARAM = 1, 2
 """What a dimension can be besides unknown."""
 _FUSED = 1
 """A node that an execution provider has compiled."""
-
-
-def is_ort(data: BytesLike) -> bool:
-    """Whether bytes say of themselves that they are in this format."""
-    return bytes(data[4:8]) == MAGIC
 
 
 def model_record(data: BytesLike) -> Record:

@@ -12,7 +12,6 @@ from sardonyx.errors import InvalidGraph, InvalidProtobuf, SardonyxError, printa
 from sardonyx.model.ir import order
 from sardonyx.model.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Value
 from sardonyx.model.ir.types import SparseTensorType, TensorType
-from sardonyx.model.serde.ort_format import is_ort, model_record
 from sardonyx.model.serde.schema import MESSAGES, UNREAD
 from sardonyx.model.serde.source import BytesLike, DataFiles, open_file, refuse_strangers, stranger
 from sardonyx.model.serde.tensors import as_text, pairs, read_tensor
@@ -37,6 +36,8 @@ ATTRIBUTES: dict[str, tuple[int, str]] = {
 }
 """The kinds of attributes: AttributeType's number, and the field that holds the value."""
 
+ORT = b"ORTM"
+"""What stands behind the first four bytes of onnxruntime's format."""
 _KINDS = {number: (kind, field) for kind, (number, field) in ATTRIBUTES.items()}
 _EMPTY: dict[str, Any] = {"float": 0.0, "int": 0, "string": b""}
 
@@ -66,7 +67,7 @@ def read(
     try:
         refuse_strangers(data)
         with _collector_at_rest():
-            record = model_record(data) if is_ort(data) else _decode(data)
+            record = _decode(data)
             return _Reader(data_files).model(record)
     except SardonyxError as error:
         error.args = (f"{name}{printable(error.args[0])}",)
@@ -74,6 +75,11 @@ def read(
 
 
 def _decode(data: BytesLike) -> Record:
+    """The ModelProto, as a record, in bytes of either format."""
+    if bytes(data[4:8]) == ORT:
+        from sardonyx.model.serde.ort_format import model_record  # which few models need
+
+        return model_record(data)
     try:
         record = decode(data, MESSAGES["ModelProto"])
     except InvalidProtobuf as error:

@@ -13,7 +13,7 @@ from sardonyx.model.ir import Graph, Tensor
 from sardonyx.ops.custom.results import Infer, arrays_for, parsed, results_of, stored
 from sardonyx.ops.operator import KINDS, Operator
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.host import host as call_host
+from sardonyx.primitives.host_call import host as call_host
 from sardonyx.primitives.shader import shader_map
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -13,7 +13,7 @@ from sardonyx.common.dtypes import DType
 from sardonyx.common.strings import StringTable, active_strings
 from sardonyx.model.ir import TensorType
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.host import Guess
+from sardonyx.primitives.host_call import Guess
 from sardonyx.primitives.trace import TooEarlyError, active_trace
 from sardonyx.sizes.symbolic import Size, hint
 

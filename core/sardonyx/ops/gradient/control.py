@@ -18,7 +18,8 @@ from sardonyx.model.structure import leaves
 from sardonyx.ops.gradient.rule import MOST_STORED, Gradients, NestedRule, Pull, memory_limit, once, zeros_like
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.binding import constant
-from sardonyx.primitives.control import Body, branch, captured_by, loop, stored, turns_of
+from sardonyx.primitives.body import Body
+from sardonyx.primitives.control import branch, captured_by, loop, stored, turns_of
 from sardonyx.primitives.trace import Trace, active_trace
 from sardonyx.sizes.symbolic import Size, count, hint, same
 

@@ -14,7 +14,7 @@ from sardonyx.ops.microsoft.quantized_cache import QuantizedCache
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.rotary import rotate, split_heads
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.attention import seen
+from sardonyx.primitives.dot_product_attention import seen
 from sardonyx.primitives.reading import known_sizes
 from sardonyx.primitives.trace import active_trace
 from sardonyx.sizes.symbolic import Size

@@ -6,7 +6,7 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.common.record import record
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.attention import NEVER
+from sardonyx.primitives.dot_product_attention import NEVER
 from sardonyx.sizes.symbolic import Size
 
 UNLIKELY = -1e9

@@ -7,7 +7,7 @@ from sardonyx.common import dtypes
 from sardonyx.model.ir import Graph
 from sardonyx.ops.operator import Operator
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.attention import by_head
+from sardonyx.primitives.dot_product_attention import by_head
 
 
 class FlexAttention(Operator, domain="ai.onnx.preview"):
