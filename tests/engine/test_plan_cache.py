@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -354,6 +355,23 @@ def test_sources_change_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         cache.release.cache_clear()
         found.append(cache.release(("some_backend",)))
     assert len(set(found)) == 4
+
+
+def test_no_plan_depends_on_the_rooms_that_are_not_looked_at() -> None:
+    """The rooms above `api` are imported by none below, as `make lint` shows."""
+    with open(Path(__file__).parents[2] / "pyproject.toml", "rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    above = set(layers[: layers.index("api")])
+    assert above >= cache.ABOVE
+    assert all(not path.startswith(tuple(f"{room}/" for room in above)) for path in _looked_at())
+    assert {"passes/vision/__init__.py", "compat.py", "api/session.py"} <= _looked_at()
+
+
+def _looked_at() -> set[str]:
+    """The files of `sardonyx` that plans are thought to depend on."""
+    folder = Path(cache.__file__).parents[1]
+    return {Path(path).relative_to(folder).as_posix() for path, _, _ in cache._sources(str(folder))}
 
 
 def test_a_wheel_says_what_is_the_same_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

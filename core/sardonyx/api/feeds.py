@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from sardonyx.api.options import NodeArg
-from sardonyx.api.sparse import SparseTensor
 from sardonyx.common import dtypes, memory
 from sardonyx.common.convert import inward
 from sardonyx.common.dtypes import DType
@@ -45,6 +44,8 @@ def _fed_to(value: Value, feed: Mapping[str, Any]) -> Nested[Feed]:
 
 def _filled(value: Value, given: Any) -> np.ndarray:
     """What is fed to a sparse input, with its zeros: runs know no other tensors."""
+    from sardonyx.api.sparse import SparseTensor  # which few models need
+
     if isinstance(given, SparseTensor):
         return given.dense()
     if isinstance(given, np.ndarray):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sardonyx.api.sparse import SparseTensor
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import SparseTensorType
 from sardonyx.plans.plan_cache import Facts
@@ -36,8 +35,11 @@ class ModelInterface:
 
     def pick(self, results: list[Any], output_names: Sequence[str] | None) -> list[Any]:
         """The results that were asked for, of all of them."""
-        for k in self._sparse:
-            results[k] = SparseTensor.of_dense(results[k])
+        if self._sparse:
+            from sardonyx.api.sparse import SparseTensor  # which few models need
+
+            for k in self._sparse:
+                results[k] = SparseTensor.of_dense(results[k])
         return results if not output_names else [results[self.output_names.index(name)] for name in output_names]
 
     def is_sparse(self, name: str) -> bool:

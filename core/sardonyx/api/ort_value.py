@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from sardonyx.api.sparse import SparseTensor
 from sardonyx.common import dtypes, memory
 from sardonyx.common.convert import inward, outward
 from sardonyx.common.dtypes import DType
@@ -22,6 +21,7 @@ from sardonyx.runtime.handles import Handle, downloaded
 
 if TYPE_CHECKING:  # most values do without these
     from sardonyx.api.devices import OrtDevice, OrtMemoryInfo
+    from sardonyx.api.sparse import SparseTensor
 
 DEVICES = {"gpu": registry.WEBGPU, "webgpu": registry.WEBGPU}
 """Kinds of devices besides `cpu`, and the provider of each."""
@@ -55,6 +55,7 @@ class OrtValue:
         self._device: Device | None = None
         self._handle: Handle | None = None
         self._owner: Any = None
+        self._is_sparse = False
 
     @classmethod
     def placed(cls, device: Device, handle: Handle) -> Self:
@@ -139,13 +140,16 @@ class OrtValue:
     @classmethod
     def ort_value_from_sparse_tensor(cls, sparse_tensor: SparseTensor) -> Self:
         """A sparse tensor on the host, which is not copied."""
-        return cls(sparse_tensor)
+        value = cls(sparse_tensor)
+        value._is_sparse = True
+        return value
 
     def as_sparse_tensor(self) -> SparseTensor:
         """The sparse tensor that it is; InvalidArgument where it is none."""
-        if not isinstance(self._value, SparseTensor):
+        if not self._is_sparse:
             raise InvalidArgument(f"this OrtValue is {self}, no sparse tensor")
-        return self._value
+        sparse: SparseTensor = self._value
+        return sparse
 
     def update_inplace(self, data: np.ndarray | OrtValue) -> None:
         """Have the elements of an array, or of another OrtValue, of the same type and shape."""
@@ -164,13 +168,13 @@ class OrtValue:
             self.device.upload(self._handle.address, np.ascontiguousarray(array))
 
     def shape(self) -> list[int]:
-        if isinstance(self._value, SparseTensor):
+        if self._is_sparse:
             return list(self._value.dense_shape())
         return list(self._value.shape if self._handle is None else self._handle.shape)
 
     def data_type(self) -> str:
-        if isinstance(self._value, SparseTensor):
-            return self._value.data_type()
+        if self._is_sparse:
+            return str(self._value.data_type())
         if self._element is not None:
             return f"tensor({self._element.onnx_name})"
         first = self._value[0] if isinstance(self._value, list) and self._value else None
@@ -199,7 +203,7 @@ class OrtValue:
         return self._handle is not None or isinstance(self._value, np.ndarray)
 
     def is_sparse_tensor(self) -> bool:
-        return isinstance(self._value, SparseTensor)
+        return self._is_sparse
 
     def is_tensor_sequence(self) -> bool:
         return isinstance(self._value, list)
@@ -274,7 +278,9 @@ class OrtValue:
     @classmethod
     def sparse(cls, value: OrtValue) -> OrtValue:
         """What is not zero in a tensor, on the host."""
-        return cls(SparseTensor.of_dense(np.asarray(value)))
+        from sardonyx.api.sparse import SparseTensor  # which few models need
+
+        return cls.ort_value_from_sparse_tensor(SparseTensor.of_dense(np.asarray(value)))
 
     def feed(self, devices: Sequence[Device]) -> Any:
         """What to feed to a session on these devices: where it lies, if on one of them, else a value of the host."""

@@ -17,14 +17,11 @@ from sardonyx.numpy_backend.division import Access, Bound, Cuts, Division, Run, 
 from sardonyx.numpy_backend.lookup import Mapped, lookup
 from sardonyx.numpy_backend.memory import view
 from sardonyx.numpy_backend.room import Room
-from sardonyx.numpy_backend.splits import SPLITS
 from sardonyx.primitives import find
-from sardonyx.primitives.convolution import convolve, correlation
-from sardonyx.primitives.fourier import Fourier
-from sardonyx.primitives.recurrent_numpy import prepare
 from sardonyx.providers.contract import Address
 
 Arrays = Sequence[np.ndarray]
+Arguments = tuple[Arrays, Arrays, Mapping[str, Any]]
 Function = Callable[[Arrays, Arrays, Mapping[str, Any]], Callable[[], Any]]
 
 
@@ -36,7 +33,7 @@ class BoundRoutine:
         self.shapes = [_sizes(shape) for shape in (*code.inputs, *code.outputs)]
         self.inputs = len(code.reads)
         self.primitive = code.primitive
-        self.function = FUNCTIONS.get(code.primitive) or _generic(code.primitive)
+        self.function = _function(code.primitive)
         self.attributes = code.attributes
         self.fixed = None if '"size"' in json.dumps(code.attributes) else decode(code.attributes, ())
 
@@ -54,24 +51,29 @@ class BoundRoutine:
             run = lookup(*arrays) if all(array.size for array in arrays) else _nothing
             return Bound(run, accesses, _whole)
         attributes = self.fixed if self.fixed is not None else decode(self.attributes, params)
-        splits = SPLITS.get(self.primitive)
 
         def divided(rooms: Sequence[Room], cuts: Cuts) -> Division | None:
+            from sardonyx.numpy_backend.splits import SPLITS  # which one thread does without
+
+            splits = SPLITS.get(self.primitive)
             split = splits(inputs, outputs, attributes, len(rooms)) if splits and outputs[0].size else None
             if split is None:
                 return None
             parts = [
-                _together(
-                    [
-                        conv_steps(*call, room) if self.primitive == "conv_general" else self.function(*call)
-                        for call in part
-                    ]
-                )
+                _together([self._part(call, room) for call in part])
                 for part, room in zip(split.parts, rooms, strict=False)
             ]
             return Division(parts, split.accesses)
 
         return Bound(self.function(inputs, outputs, attributes), accesses, divided)
+
+    def _part(self, call: Arguments, room: Room) -> Run:
+        """What a thread does."""
+        if self.primitive != "conv_general":
+            return self.function(*call)
+        from sardonyx.numpy_backend.convolution import in_steps
+
+        return in_steps(*call, room)
 
 
 def _together(calls: Sequence[Run]) -> Run:
@@ -117,6 +119,19 @@ def decode(value: Any, params: Sequence[int]) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(decode(item, params) for item in value)
     return value
+
+
+def _function(name: str) -> Function:
+    """What a primitive is as a function on buffers; few models need those that are imported here."""
+    if name == "conv_general":
+        from sardonyx.numpy_backend.convolution import conv_general
+
+        return conv_general
+    if name == "recurrent":
+        from sardonyx.primitives.recurrent_numpy import prepare
+
+        return prepare
+    return FUNCTIONS.get(name) or _generic(name)
 
 
 def _generic(name: str) -> Function:
@@ -172,29 +187,6 @@ def _dot_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any])
     return run
 
 
-def _conv_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> Callable[[], Any]:
-    """A convolution writes straight to its buffer."""
-    (x, w), (y,) = inputs, outputs
-    return partial(convolve, x, w, **attributes, out=y)
-
-
-def conv_steps(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any], room: Room) -> Callable[[], Any]:
-    """A convolution with all that does not depend on numbers done beforehand."""
-    (x, w), (y,) = inputs, outputs
-    is_plain = x.dtype == w.dtype == y.dtype and x.dtype.kind == "f" and x.itemsize >= 4
-    if not is_plain or any(step != 1 for step in attributes["spread"]):
-        return _conv_general(inputs, outputs, attributes)
-    strides, dilations, low = (attributes[name] for name in ("strides", "dilations", "low"))
-    number = attributes.get("bands", 0)
-    steps = list(correlation(x, w, strides, dilations, low, attributes["groups"], y, room, number))
-
-    def run() -> None:
-        for step in steps:
-            step()
-
-    return run
-
-
 def _gather(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> Callable[[], Any]:
     """What is taken along one axis goes straight to its buffer."""
     (x, *indices), (y,) = inputs, outputs
@@ -222,9 +214,6 @@ def _nonzero(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> 
 FUNCTIONS: dict[str, Function] = {
     "pad": _pad,
     "dot_general": _dot_general,
-    "conv_general": _conv_general,
-    "fourier": _generic(Fourier.name),
     "gather": _gather,
-    "recurrent": prepare,
     "nonzero": _nonzero,
 }

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.common import dtypes, memory
+from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.model.ir import SparseTensor, Tensor
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.binding import constant, of_tensor
+from sardonyx.primitives.binding import constant, of_sparse, of_tensor
 from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size, product
 
@@ -46,7 +45,7 @@ class Constant(Operator):
         if self.value is not None:
             return of_tensor(self.value)
         if self.sparse_value is not None:
-            return dense(self.sparse_value)
+            return of_sparse(self.sparse_value)
         for name, dtype in _LITERALS.items():
             literal = getattr(self, name)
             if literal is not None:
@@ -61,20 +60,6 @@ class Constant(Operator):
         sample(value_int=-3),
         sample(value_ints=[1, 2]),
     ]
-
-
-def dense(sparse: SparseTensor) -> Array:
-    """A sparse constant with its zeros."""
-    dtype = sparse.values.dtype
-    memory.refuse(f"sparse tensor {sparse.values.name!r}", prod(sparse.shape) * dtype.itemsize, memory.EAGER)
-    filled = np.zeros(sparse.shape, dtype.storage)
-    places = sparse.indices.array()
-    if places.ndim == 2:
-        places = np.ravel_multi_index(tuple(places.T), sparse.shape)
-    if places.size and places.min() < 0:
-        raise ValueError(f"the index {places.min()} of a sparse tensor is out of bounds: indices count from 0")
-    filled.reshape(-1)[places] = sparse.values.array()
-    return Array(sparse.values.dtype, tuple(sparse.shape), filled)
 
 
 class ConstantOfShape(Operator, since=9):

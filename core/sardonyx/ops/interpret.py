@@ -12,7 +12,7 @@ from sardonyx.errors import InvalidGraph, NotImplemented, RuntimeException, Sard
 from sardonyx.model.ir import Graph, Node, Value
 from sardonyx.ops.stack import unstacked
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.binding import of_tensor
+from sardonyx.primitives.binding import of_sparse, of_tensor
 from sardonyx.primitives.trace import TooEarlyError, active_trace
 from sardonyx.sizes.symbolic import SolvedError, UndecidedSizeError
 
@@ -27,9 +27,7 @@ def interpret(graph: Graph, environment: Environment) -> list[Any]:
             environment[value] = of_tensor(value.constant)
     for value, sparse in graph.sparse_initializers:
         if value not in environment:
-            from sardonyx.ops.generation import dense  # which few models need
-
-            environment[value] = dense(sparse)
+            environment[value] = of_sparse(sparse)
     trace = active_trace()
     origin = trace.origin if trace else -1
     for node in graph.nodes:

@@ -8,8 +8,7 @@ import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.model.ir import DimLike, Node, Value
-from sardonyx.passes.causal import fill_of
-from sardonyx.passes.checks import array_of, integers, is_float, like, rank
+from sardonyx.passes.checks import array_of, fill_of, integers, is_float, like, rank
 from sardonyx.passes.fold import constant_value
 from sardonyx.passes.pattern import changed, constants, op, variables
 from sardonyx.passes.rule import rule

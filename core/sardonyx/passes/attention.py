@@ -8,8 +8,8 @@ from sardonyx.common import dtypes
 from sardonyx.common.record import record, replace
 from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import constant
-from sardonyx.passes.causal import fill_of, is_causal_bias, is_triangle
-from sardonyx.passes.checks import array_of, integers, is_float, maker, rank
+from sardonyx.passes.causal import is_causal_bias, is_triangle
+from sardonyx.passes.checks import array_of, fill_of, integers, is_float, maker, rank
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.pattern import Uses, op, scalar, variables
 from sardonyx.passes.rule import rule

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from math import prod
 
 import numpy as np
 
 from sardonyx.model.ir import Node, Value
-from sardonyx.passes.checks import array_of, integers, maker, rank
+from sardonyx.passes.checks import array_of, fill_of, integers, rank, small_array
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.pattern import scalar
-
-LARGEST = 1 << 22
-"""Elements up to which constant masks are looked at."""
 
 HIDDEN = -1e4
 """A bias at most this hides a score: exp(HIDDEN) is 0 in all types of floats."""
@@ -35,7 +31,7 @@ def is_triangle(value: Value, facts: Inference) -> bool:
 
 def is_causal_bias(value: Value, facts: Inference) -> bool:
     """Whether a float mask is 0 exactly where column <= row, and HIDDEN or less elsewhere."""
-    array = _small(value)
+    array = small_array(value)
     if array is not None:
         return array.dtype.kind == "f" and _is_lower(array == 0) and bool((array[array != 0] <= HIDDEN).all())
     node = value.producer
@@ -61,7 +57,7 @@ _MOVING = frozenset({"Unsqueeze", "Slice", "Expand", "Cast", "Identity"})
 
 def _shape_of_truth(value: Value, facts: Inference) -> bool | None:
     """True for the triangle column <= row, False for all that is not in it, None for anything else."""
-    array = _small(value)
+    array = small_array(value)
     if array is not None:
         truth = array.astype(bool)
         return True if _is_lower(truth) else False if _is_lower(~truth) else None
@@ -91,7 +87,7 @@ def _shape_of_truth(value: Value, facts: Inference) -> bool | None:
 
 def _counted(value: Value, facts: Inference) -> tuple[int, int] | None:
     """The axis, counted from the last, along which elements increase by 1, and the first element."""
-    array = _small(value)
+    array = small_array(value)
     if array is not None:
         line = array.reshape(-1)
         long = [axis - array.ndim for axis, size in enumerate(array.shape) if size != 1]
@@ -149,20 +145,6 @@ def _keeps_corner(node: Node, facts: Inference) -> bool:
     return True
 
 
-def fill_of(value: Value | None) -> float | None:
-    """The number that all elements equal; None where they differ or are unknown."""
-    array = _small(value)
-    if array is not None:
-        line = array.reshape(-1)
-        return float(line[0]) if line.size and array.dtype.kind in "iufb" and bool((line == line[0]).all()) else None
-    if (node := maker(value, "ConstantOfShape")) is not None:
-        tensor = node.attribute("value")
-        return 0.0 if tensor is None else float(tensor.array().reshape(-1)[0])
-    if (node := maker(value, "Expand", "Cast", "Unsqueeze", "Reshape")) is not None:
-        return fill_of(node.inputs[0])
-    return None
-
-
 def _number(inputs: list[Value | None], place: int) -> float | None:
     """The one element of a constant input; 0 where the input is missing."""
     value = inputs[place] if place < len(inputs) else None
@@ -170,11 +152,6 @@ def _number(inputs: list[Value | None], place: int) -> float | None:
     if value is None:
         return 0.0
     return None if array is None or array.size != 1 else float(array.reshape(())[()])
-
-
-def _small(value: Value | None) -> np.ndarray | None:
-    tensor = value.constant if value is not None else None
-    return array_of(value) if tensor is not None and prod(tensor.shape) <= LARGEST else None
 
 
 def _is_lower(truth: np.ndarray) -> bool:

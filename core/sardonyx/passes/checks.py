@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from sardonyx.common import dtypes
 from sardonyx.model.ir import Node, Tensor, Value
 from sardonyx.model.ir.build import constant
 
+LARGEST = 1 << 22
+"""Elements up to which constants are looked at one by one."""
 FLOATS = (dtypes.float32, dtypes.float16, dtypes.float64)
 
 
@@ -34,6 +37,26 @@ def maker(value: Value | None, *op_types: str) -> Node | None:
     """The node that makes a Value, if it is one of these of ai.onnx."""
     node = value.producer if value is not None else None
     return node if node is not None and node.op_type in op_types and not node.domain else None
+
+
+def small_array(value: Value | None) -> np.ndarray | None:
+    """The elements of a constant that has no more than are looked at."""
+    tensor = value.constant if value is not None else None
+    return array_of(value) if tensor is not None and prod(tensor.shape) <= LARGEST else None
+
+
+def fill_of(value: Value | None) -> float | None:
+    """The number that all elements equal; None where they differ or are unknown."""
+    array = small_array(value)
+    if array is not None:
+        line = array.reshape(-1)
+        return float(line[0]) if line.size and array.dtype.kind in "iufb" and bool((line == line[0]).all()) else None
+    if (node := maker(value, "ConstantOfShape")) is not None:
+        tensor = node.attribute("value")
+        return 0.0 if tensor is None else float(tensor.array().reshape(-1)[0])
+    if (node := maker(value, "Expand", "Cast", "Unsqueeze", "Reshape")) is not None:
+        return fill_of(node.inputs[0])
+    return None
 
 
 def rank(value: Value | None) -> int | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sardonyx.common.record import replace
 from sardonyx.model.ir import Attribute, Graph, Model, Node, SparseTensor, Tensor, TensorType, Value
-from sardonyx.ops.generation import dense
+from sardonyx.primitives.binding import of_sparse
 
 
 def copy_model(model: Model) -> Model:
@@ -70,6 +70,6 @@ def densify(graph: Graph) -> None:
 
 def _filled(data: SparseTensor) -> np.ndarray:
     """A sparse constant with its zeros."""
-    array = dense(data).value
+    array = of_sparse(data).value
     assert array is not None
     return array

@@ -12,7 +12,6 @@ from sardonyx.model.serde.inline import inline_functions
 from sardonyx.passes.copy import copy_model, densify
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.levels import GraphOptimizationLevel as Level
-from sardonyx.passes.names import disabled_rules
 from sardonyx.passes.optimize import INTEGERS, names, operators, optimize
 from sardonyx.passes.upgrade import NEWEST, lift, upgrade
 
@@ -53,7 +52,11 @@ def prepare(model: Model, options: RewriteOptions, disabled: Collection[str] = (
         if operator := ops.find(node.domain, node.op_type):
             operator.check(node)
     listed = [*disabled, *filter(None, options.entry("optimization.disable_specified_optimizers").split(";"))]
-    off = disabled_rules(listed, names()) if listed else set()
+    off: set[str] = set()
+    if listed:
+        from sardonyx.passes.names import disabled_rules  # which few models need
+
+        off = disabled_rules(listed, names())
     has_integers = INTEGERS.is_needed(operators(result.graph))
     if has_integers and options.entry("optimization.integer_arithmetic", str(int(integers))) != "1":
         off |= {rule.name for rule in INTEGERS.rules()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sardonyx.common.dtypes import DType
 from sardonyx.common.record import replace
 from sardonyx.common.spill import spilled
 from sardonyx.common.strings import active_strings
-from sardonyx.model.ir.model import Tensor
+from sardonyx.model.ir.model import SparseTensor, Tensor
 from sardonyx.primitives.array import Array, Primitive, Shape
 from sardonyx.primitives.evaluation import as_objects, is_small, of_sizes
 from sardonyx.primitives.trace import active_trace
@@ -85,6 +86,20 @@ def of_tensor(tensor: Tensor) -> Array:
         base, factors = tensor.product
         return of_tensor(base) * constant(factors, tensor.dtype)
     return Array(tensor.dtype, tensor.shape, tensor.array(), name=tensor.name)
+
+
+def of_sparse(sparse: SparseTensor) -> Array:
+    """The Array of a sparse constant of the model, with its zeros."""
+    dtype = sparse.values.dtype
+    memory.refuse(f"sparse tensor {sparse.values.name!r}", prod(sparse.shape) * dtype.itemsize, memory.EAGER)
+    filled = np.zeros(sparse.shape, dtype.storage)
+    places = sparse.indices.array()
+    if places.ndim == 2:
+        places = np.ravel_multi_index(tuple(places.T), sparse.shape)
+    if places.size and places.min() < 0:
+        raise ValueError(f"the index {places.min()} of a sparse tensor is out of bounds: indices count from 0")
+    filled.reshape(-1)[places] = sparse.values.array()
+    return Array(sparse.values.dtype, tuple(sparse.shape), filled)
 
 
 def sizes(items: Sequence[Size], dtype: DType = dtypes.int64) -> Array:
