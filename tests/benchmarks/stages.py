@@ -26,6 +26,7 @@ STAGES = {
     "schedule": ("sardonyx.compiler", "sardonyx.plans"),
     "print": (
         "sardonyx.numpy_backend.codegen",
+        "sardonyx.numpy_backend.makers",
         "sardonyx_wasm.generator",
         "sardonyx_wasm.drivers",
         "sardonyx_wasm.kernels",

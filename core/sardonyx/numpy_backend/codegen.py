@@ -1,71 +1,20 @@
 """Kernels as Python source: loads are views, every node is one NumPy call, the last writes to the output.
 
-`factory(kernel)` compiles a function of buffers and parameters. It makes the views, and evaluates once what depends on
-indices alone; what it returns runs the rest, whole or in parts. Arrays have the rank of space and reduction together,
-with size 1 along axes on which they do not depend; a chain of nodes with one reader each is computed in the output
-itself. Large arrays are worked through in blocks that stay in the cache from one call to the next; what is the same for
-all blocks is computed before the first.
+The source is that of `make(buffers, p)`, a function of buffers and parameters, which `makers` compiles. It makes the
+views, and evaluates once what depends on indices alone; what it returns runs the rest, whole or in parts. Arrays have
+the rank of space and reduction together, with size 1 along axes on which they do not depend; a chain of nodes with one
+reader each is computed in the output itself. Large arrays are worked through in blocks that stay in the cache from one
+call to the next; what is the same for all blocks is computed before the first.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from sardonyx.code import scalar
 from sardonyx.code.folds import identity
 from sardonyx.code.kernel import Kernel
 from sardonyx.common import dtypes
-from sardonyx.numpy_backend.division import Bound
-from sardonyx.numpy_backend.memory import flat, strided
-from sardonyx.numpy_backend.pieces import bound
-from sardonyx.providers.contract import Address
-
-Maker = Callable[[Sequence[Address], Sequence[int]], Bound]
-
-
-def factory(kernel: Kernel) -> Maker:
-    """The function that binds a kernel to buffers and parameters."""
-    return _compiled(source(kernel))
-
-
-@lru_cache(maxsize=4096)
-def _compiled(text: str) -> Maker:
-    scope: dict[str, Any] = {
-        "np": np,
-        "strided": strided,
-        "flat": flat,
-        "cast": scalar.cast,
-        "narrowed": scalar.narrowed,
-    }
-    scope |= {"axis_index": axis_index, "widened": widened, "place": place, "bound": bound}
-    scope |= {f"f_{name}": function.numpy for name, function in scalar.FUNCTIONS.items()}
-    scope |= {f"t_{dtype.name}": dtype.storage for dtype in dtypes.ALL}
-    exec(text, scope)
-    maker: Maker = scope["make"]
-    return maker
-
-
-def axis_index(rank: int, axis: int, size: int) -> np.ndarray:
-    """0..size - 1 along one of `rank` axes."""
-    return np.arange(size).reshape([size if k == axis else 1 for k in range(rank)])
-
-
-def widened(value: np.ndarray, outer: int, inner: tuple[int, ...]) -> np.ndarray:
-    """What a fold runs over: a value, or a constant without axes, stretched along all reduction axes."""
-    return np.broadcast_to(value, (*(np.shape(value)[:outer] or (1,) * outer), *inner))
-
-
-def place(value: np.ndarray, outer: int, function: str) -> np.ndarray:
-    """Where the first extreme is of all that a fold runs over; 0 where that is nothing."""
-    before = value.shape[:outer]
-    lines = value.reshape(*before, math.prod(value.shape[outer:]))
-    found = getattr(lines, function)(-1) if lines.shape[-1] else np.zeros(before)
-    return np.asarray(found, np.int32).reshape(*before, *[1] * (value.ndim - outer))
 
 
 def source(kernel: Kernel) -> str:

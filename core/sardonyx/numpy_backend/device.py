@@ -69,6 +69,6 @@ class NumpyDevice(Device):
         target.chunk[target.offset : target.offset + piece.size] = piece
 
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]]) -> Executable:
-        from sardonyx.numpy_backend.executable import NumpyExecutable  # which brings the code generator
+        from sardonyx.numpy_backend.executable import NumpyExecutable  # which brings what kernels are made of
 
         return NumpyExecutable(codes, segments, self.team)

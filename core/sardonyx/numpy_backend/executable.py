@@ -15,8 +15,8 @@ from sardonyx.common.termination import poll
 from sardonyx.common.trial import Trial
 from sardonyx.errors import RuntimeException, SardonyxError
 from sardonyx.host.products import shared
-from sardonyx.numpy_backend.codegen import Maker, factory
 from sardonyx.numpy_backend.division import Bound, Run
+from sardonyx.numpy_backend.makers import Maker, makers
 from sardonyx.numpy_backend.sharing import Part, Walk, stages
 from sardonyx.numpy_backend.team import Team
 from sardonyx.providers.contract import Address, Executable, SegmentLaunch
@@ -35,14 +35,14 @@ class NumpyExecutable(Executable):
     """Code as Python functions that make bound functions."""
 
     def __init__(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]], team: Team) -> None:
-        self.makers = [self._maker(code) for code in codes]
+        kernels = [code for code in codes if isinstance(code, Kernel)]
+        written = iter(makers(kernels))
+        self.makers = [next(written) if isinstance(code, Kernel) else self._bound(code) for code in codes]
         self.segments = segments
         self._multiply = [isinstance(code, Routine) and code.primitive in PRODUCTS for code in codes]
         self._team = team
 
-    def _maker(self, code: Any) -> Maker:
-        if isinstance(code, Kernel):
-            return factory(code)
+    def _bound(self, code: Any) -> Maker:
         assert isinstance(code, Routine)
         from sardonyx.numpy_backend.routines import BoundRoutine  # which brings the primitives
 
