@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import pkgutil
 import re
+from collections.abc import Iterator
 from functools import cache
 
 from sardonyx.ops.operator import REGISTRY, Operator
@@ -24,6 +24,12 @@ PACKAGES = {
 
 INDEX = "families.json"
 """A file beside this one that says what `families` does, where no sources are."""
+
+FIRST = (
+    "arithmetic", "movement", "activation", "matmul", "convolution", "shape", "indexing", "reduction", "normalization",
+    "pooling", "conversion", "comparison", "generation",
+)  # fmt: skip
+"""The families of ai.onnx that most models need, which are looked at before others."""
 
 _NAMES = (re.compile(r"\nclass (\w+)\("), re.compile(r'name="(\w+)"'))
 
@@ -43,11 +49,12 @@ def find(domain: str, op_type: str) -> type[Operator] | None:
         return operator
     packages = [PACKAGES[domain], ""] if domain else [""]
     for package in packages:
-        for module in _families(package).get(op_type, ()):
+        for module in _defining(package, op_type):
             importlib.import_module(module)
-    if (domain, op_type) not in REGISTRY:
-        for package in packages:
-            _load(package)
+            if (domain, op_type) in REGISTRY:
+                return REGISTRY[domain, op_type]
+    for package in packages:
+        _load(package)
     return REGISTRY.get((domain, op_type))
 
 
@@ -68,7 +75,15 @@ def families() -> dict[str, dict[str, list[str]]]:
     >>> families()["ml"]["Scaler"]
     ['sardonyx.ops.ml.preprocessing']
     """
-    return {package: _families(package) for package in ("", *PACKAGES.values())}
+    if _index():
+        return _index()
+    found: dict[str, dict[str, list[str]]] = {}
+    for package in ("", *PACKAGES.values()):
+        found[package] = {}
+        for module, path in _modules(package):
+            for name in _defined(path):
+                found[package].setdefault(name, []).append(module)
+    return found
 
 
 @cache
@@ -81,21 +96,23 @@ def _index() -> dict[str, dict[str, list[str]]]:
     return index
 
 
-@cache
-def _families(package: str) -> dict[str, list[str]]:
-    """The modules of a package that define an operator of each name, by their text: to import all takes far longer."""
+def _defining(package: str, op_type: str) -> Iterator[str]:
+    """The modules of a package that define an operator of a name: their texts are read one by one."""
     if _index():
-        return _index()[package]
-    modules: dict[str, list[str]] = {}
-    for module, path in _modules(package):
-        try:
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
-        except OSError:  # installed without its sources
-            continue
-        for name in (name for pattern in _NAMES for name in pattern.findall(text)):
-            modules.setdefault(name, []).append(module)
-    return modules
+        yield from _index()[package].get(op_type, ())
+        return
+    yield from (module for module, path in _modules(package) if op_type in _defined(path))
+
+
+@cache
+def _defined(path: str) -> frozenset[str]:
+    """The operators that a module defines, by its text: to import all takes far longer."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except OSError:  # installed without its sources
+        return frozenset()
+    return frozenset(name for pattern in _NAMES for name in pattern.findall(text))
 
 
 @cache
@@ -104,12 +121,21 @@ def _load(package: str) -> None:
         importlib.import_module(module)
 
 
+@cache
 def _modules(package: str) -> list[tuple[str, str]]:
-    """The modules of a package and their files."""
+    """The modules of a package and their files, those first that most models need."""
     parent = importlib.import_module(f"{__name__}.{package}" if package else __name__)
-    return [
-        (f"{parent.__name__}.{module.name}", os.path.join(folder, f"{module.name}.py"))
-        for folder in parent.__path__
-        for module in pkgutil.iter_modules([folder])
-        if not module.ispkg
-    ]
+    names = [(folder, name) for folder in parent.__path__ for name in _names(folder)]
+    if not package:
+        names.sort(key=lambda each: FIRST.index(each[1]) if each[1] in FIRST else len(FIRST))
+    return [(f"{parent.__name__}.{name}", os.path.join(folder, f"{name}.py")) for folder, name in names]
+
+
+def _names(folder: str) -> list[str]:
+    """The modules in a folder."""
+    if os.path.isdir(folder):
+        files = [name for name in os.listdir(folder) if name.endswith((".py", ".pyc"))]
+        return sorted({name.partition(".")[0] for name in files if not name.startswith("__")})
+    import pkgutil  # which looks into archives
+
+    return [module.name for module in pkgutil.iter_modules([folder]) if not module.ispkg]
