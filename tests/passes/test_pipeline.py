@@ -123,7 +123,10 @@ def test_families_that_a_graph_does_not_need_are_left_out():
         assert others >= {rule.name for rule in rules_of(level, {"Conv"})}
         for needed in family.needs:
             assert {rule.name for rule in rules_of(level, {needed})} >= {rule.name for rule in family.rules()}
-    assert all(pattern.op_type == "QuantizeLinear" for rule in INTEGERS.rules() for pattern in rule.patterns)
+    for family in families:
+        for pattern in (pattern for rule in family.rules() for pattern in rule.patterns):
+            assert pattern.op_type in ("MatMul", *family.needs)
+    assert (INTEGERS.module, INTEGERS.needs) == ("quantization", {"QuantizeLinear"})
 
 
 def test_every_rule_is_listed():

@@ -27,7 +27,7 @@ PATTERN = 0xFF
 
 class Compiled:
     """A routine for these dtypes and shapes; sizes that the shapes leave open are "p0", ..., of which there are
-    `params`."""
+    `params`. Its module has the routine for other shapes, those `beside` it, as well."""
 
     def __init__(
         self,
@@ -39,12 +39,14 @@ class Compiled:
         attributes: Mapping[str, Any] | None = None,
         target: str = "v8",
         features: frozenset[str] = RELAXED,
+        beside: Sequence[tuple[Shapes, Shapes]] = (),
     ) -> None:
         unit = Generator(features, target)
-        read, written = (tuple(map(tuple, shapes)) for shapes in (inputs, outputs))
         reads, writes = map(tuple, dtypes)
-        routine = Routine("routine", primitive, reads, writes, params, dict(attributes or {}), read, written)
-        self.writes, self.code = writes, routines.write(unit, routine)
+        for shapes in (*beside, (inputs, outputs)):
+            read, written = (tuple(map(tuple, each)) for each in shapes)
+            routine = Routine("routine", primitive, reads, writes, params, dict(attributes or {}), read, written)
+            self.writes, self.code = writes, routines.write(unit, routine)
         unit.module.export(self.code.function)
         with unit.module.function("units", {f"param{k}": i32 for k in range(params)}, [i32], export=True) as f:
             f.return_(programs.size(unit, f, self.code.units, f.params))

@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sardonyx_wasm.routines import tile
+from sardonyx_wasm.routines.matmul import FEW
 from tests.support import require
 from tests.wasm.compiled import PLAIN, RELAXED, Array, Product, Shapes
 
@@ -90,6 +91,23 @@ def test_unpacked(target: str) -> None:
     for m, k, n in itertools.product((1, 4, 23, 24, 61), (0, 1, 3, 8, 17), SIZES):
         a, b = random(m, k), random(k, n)
         check(product(a, b, (m, n), (m, k, n), splits=[(0, m)]), a, b)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("rows", [(1, 40), (40, 1), (16, 17), (17, 3)])
+def test_shapes_share_their_code(target: str, rows: tuple[int, int]) -> None:
+    """Few rows are divided along the columns, many along themselves, and neither is taken for the other."""
+    k, n = 9, 50
+    b = random(k, n)
+    for primitive, operand in (("matmul_packed", packed(b, target)), ("matmul", b)):
+        shapes = [((m, k), operand.shape) for m in rows], [((m, n),) for m in rows]
+        alone = matmul(primitive, target, shapes[0][1], shapes[1][1])
+        product = matmul(primitive, target, shapes[0][1], shapes[1][1], beside=[(shapes[0][0], shapes[1][0])])
+        a = random(rows[1], k)
+        check(product(a, operand, (rows[1], n), splits=[(0, product.code.units)]), a, b)
+        assert product.code.units == alone.code.units
+        is_shared = (rows[0] <= FEW) == (rows[1] <= FEW) or primitive == "matmul"
+        assert (product.size < alone.size + 100) == is_shared
 
 
 @pytest.mark.parametrize("target", TARGETS)

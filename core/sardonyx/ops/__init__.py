@@ -125,13 +125,13 @@ def _load(package: str) -> None:
 def _modules(package: str) -> list[tuple[str, str]]:
     """The modules of a package and their files, those first that most models need."""
     parent = importlib.import_module(f"{__name__}.{package}" if package else __name__)
-    names = [(folder, name) for folder in parent.__path__ for name in _names(folder)]
+    names = [(folder, name) for folder in parent.__path__ for name in _modules_in(folder)]
     if not package:
         names.sort(key=lambda each: FIRST.index(each[1]) if each[1] in FIRST else len(FIRST))
     return [(f"{parent.__name__}.{name}", os.path.join(folder, f"{name}.py")) for folder, name in names]
 
 
-def _names(folder: str) -> list[str]:
+def _modules_in(folder: str) -> list[str]:
     """The modules in a folder."""
     if os.path.isdir(folder):
         files = [name for name in os.listdir(folder) if name.endswith((".py", ".pyc"))]

@@ -40,7 +40,7 @@ def general(
     kept = {name: value for name, value in routine.attributes.items() if name in attributes}
     params = routine.params + len(known)
     shared = Routine(routine.primitive, routine.primitive, routine.reads, routine.writes, params, kept, inputs, outputs)
-    callee = unit.once("general", shared.key, lambda: write(unit, shared))
+    callee = unit.once("general", f"{write.__name__} {shared.key}", lambda: write(unit, shared))
     with function(unit, routine) as f:
         f.call(callee, *f.params, *known)
     return f
