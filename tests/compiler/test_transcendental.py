@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from sardonyx.code import strict, transcendental
-from sardonyx.code.fits import FITS, parts
+from sardonyx.code.fits import FITS, HALF_PI, LN2, ONE, parts
 from sardonyx.code.transcendental import Approximation
 from tests.compiler.accuracy import CLOSER, ROUNDED, bound, held, samples, truth, ulps
 from tests.support.exact import FLOATS, reference
@@ -99,9 +100,17 @@ def test_large_angles_stay_in_range(name: str, dtype: str, form: Form) -> None:
     assert np.abs(apply(form(name, dtype), x)).max() <= 1
 
 
+def test_constants_are_exact() -> None:
+    with localcontext(prec=80):
+        assert abs(Decimal(LN2) / ONE - Decimal(2).ln()) < Decimal("1e-58")
+    assert (math.log(2), math.pi / 2) == (LN2 / ONE, HALF_PI / ONE)
+    assert abs(Fraction(HALF_PI, ONE) - Fraction(math.pi / 2) - Fraction(6.123233995736766e-17)) < Fraction(1, 1 << 105)
+
+
 @given(st.fractions(1, 1000), st.lists(st.integers(1, 30), max_size=3))
-def test_parts_sum_up(value: Any, bits: list[int]) -> None:
-    found = parts(value, *bits)
+def test_parts_sum_up(fraction: Any, bits: list[int]) -> None:
+    units = int(fraction * ONE)
+    value, found = Fraction(units, ONE), parts(units, *bits)
     assert abs(sum(map(Fraction, found)) - value) <= Fraction(found[-1]) / (1 << 52)
     for part, count in zip(found, bits, strict=False):
         numerator = part.as_integer_ratio()[0]

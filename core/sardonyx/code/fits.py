@@ -6,9 +6,6 @@ They are fits of our own: the Remez exchange, weighted for the least relative er
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
-
 FITS: dict[str, dict[str, tuple[float, ...]]] = {
     "float32": {
         # (exp(r) - 1 - r) / r**2, |r| <= ln(2)/2
@@ -106,19 +103,22 @@ PIECES: dict[str, tuple[tuple[float, ...], ...]] = {
 }  # fmt: skip
 """Of float32: coefficients of several polynomials, one for each part of a domain."""
 
-LN2 = Fraction("0.69314718055994530941723212145817656807550013436025525412068")
-HALF_PI = Fraction("1.57079632679489661923132169163975144209858469968755291048747")
+ONE = 1 << 256
+"""In units of which numbers of more than a float's precision are integers, whose quotients are rounded once."""
+LN2 = 69314718055994530941723212145817656807550013436025525412068 * ONE // 10**59
+HALF_PI = 157079632679489661923132169163975144209858469968755291048747 * ONE // 10**59
 
 
-def parts(value: Fraction, *bits: int) -> list[float]:
-    """Floats that sum up to `value`: with so many significant bits each, and a last one with the rest.
+def parts(value: int, *bits: int) -> list[float]:
+    """Floats that sum up to `value`, in units of `ONE`: with so many significant bits each, and a last one with the
+    rest.
 
-    >>> [part.hex() for part in parts(Fraction(1, 3), 4)]
+    >>> [part.hex() for part in parts(ONE // 3, 4)]
     ['0x1.4000000000000p-2', '0x1.5555555555555p-6']
     """
     found = []
     for count in bits:
-        unit = Fraction(2) ** (math.frexp(value)[1] - count)
-        found.append(float(value // unit * unit))
-        value %= unit
-    return [*found, float(value)]
+        rest = value & ((1 << max(value.bit_length() - count, 0)) - 1)
+        found.append((value - rest) / ONE)
+        value = rest
+    return [*found, value / ONE]

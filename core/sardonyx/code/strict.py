@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from sardonyx.code import transcendental
-from sardonyx.code.fits import FITS, HALF_PI, LN2, PIECES, parts
+from sardonyx.code.fits import FITS, HALF_PI, LN2, ONE, PIECES, parts
 from sardonyx.code.program import Value, call, const
 from sardonyx.code.transcendental import Approximation, ScalarBody, where
 
@@ -77,7 +77,7 @@ def _exp(f: _StrictBody, x: Value) -> Value:
     lost = f.let(x < -math.log(2) * (f.bias + f.mantissa))
     # What underflows is not computed: processors are slow where it does.
     y = f.let(call("min", where(lost, f.number(0), x), f.number(math.log(limits.max) + 0.5)))
-    n, bits = f.shifted(y * float(1 / LN2), 2 * f.bias)
+    n, bits = f.shifted(y * (ONE / LN2), 2 * f.bias)
     r = f.reduced(y, n)
     q = r * r * f.fit("exp", r)
     bits = f.let(bits)
@@ -90,9 +90,9 @@ def _sigmoid(f: _StrictBody, x: Value) -> Value:
     rounded; w + 1 instead would lose a tiny w. All is 2**32 as much, so that w is no subnormal where the quotient is.
     """
     scale = 2.0**32
-    least, most = f.number(-LN2 * (f.bias + f.mantissa + 1)), f.number(LN2 * (f.mantissa + 6))
+    least, most = f.number(-LN2 * (f.bias + f.mantissa + 1) / ONE), f.number(LN2 * (f.mantissa + 6) / ONE)
     y = f.let(call("min", call("max", x, least), most))
-    n, bits = f.shifted(y * float(1 / LN2), f.bias + 32)
+    n, bits = f.shifted(y * (ONE / LN2), f.bias + 32)
     r = f.reduced(y, n)
     signed = [f.number((-1) ** k * scale * c) for k, c in enumerate(FITS[f.dtype]["exp"])]
     d = f.let(r * r * f.polynomial(signed, r) - r * scale)
@@ -106,9 +106,9 @@ def _tanh(f: _StrictBody, x: Value) -> Value:
     w = 2**-n and c = w - 1 are exact, and the first term, which is rounded more than once, a fraction of it.
     """
     a = f.let(call("min", f.size(x), f.number(9.5)))
-    n = f.let(call("ceil", a * float(-2 / LN2)))
+    n = f.let(call("ceil", a * (-2 * ONE / LN2)))
     w = f.let(f.power(f.to_bits(n + f.shift(f.bias)[0])))
-    r = f.let(n * float(LN2 / 2) + a)
+    r = f.let(n * (LN2 / (2 * ONE)) + a)
     z = f.let(r * r)
     t = f.let(r * (z * f.fit("tanh", z)) + r)
     c = f.let(w - 1)
@@ -119,7 +119,7 @@ def _quarter(turned: int) -> Callable[[_StrictBody, Value], Value]:
     """The sine of an angle, `turned` by so many quarters of a circle."""
 
     def rule(f: _StrictBody, x: Value) -> Value:
-        n, bits = f.shifted(x * float(1 / HALF_PI), turned)
+        n, bits = f.shifted(x * (ONE / HALF_PI), turned)
         *exact, last = parts(HALF_PI, 11, 11, 11)
         for part in exact:
             x = x - n * part

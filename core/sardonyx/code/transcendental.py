@@ -19,14 +19,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from functools import cache, reduce
 from typing import TypeAlias
 
 import numpy as np
 
 from sardonyx.code import scalar
-from sardonyx.code.fits import FITS, HALF_PI, LN2, parts
+from sardonyx.code.fits import FITS, HALF_PI, LN2, ONE, parts
 from sardonyx.code.program import Builder, Statement, Value, call, cast, const
 from sardonyx.common import dtypes
 from sardonyx.common.record import record
@@ -91,7 +90,7 @@ class ScalarBody(Builder):
     def inf(self) -> Value:
         return self.number(math.inf)
 
-    def number(self, value: float | Fraction) -> Value:
+    def number(self, value: float) -> Value:
         return const(self.dtype, value)
 
     def fit(self, name: str, x: Value) -> Value:
@@ -136,7 +135,7 @@ class ScalarBody(Builder):
 
     def reduced_exp(self, x: Value) -> tuple[Value, Value, Value]:
         """(n, r, q) where exp(x) = 2**n * (1 + r + q), x = n * log(2) + r, and q is of the order of r**2."""
-        n, integer = self.rounded(x * float(1 / LN2))
+        n, integer = self.rounded(x * (ONE / LN2))
         r = self.reduced(x, n)
         return self.let(integer), r, self.let(r * r * self.fit("exp", r))
 
@@ -177,7 +176,7 @@ class ScalarBody(Builder):
 
     def reduced_angle(self, x: Value) -> tuple[Value, Value, Value]:
         """(q, sin(r), cos(r)) where x = q * pi/2 + r, |r| <= pi/4; q is an integer."""
-        n, integer = self.rounded(x * float(1 / HALF_PI))
+        n, integer = self.rounded(x * (ONE / HALF_PI))
         *exact, middle, last = parts(HALF_PI, *((33, 33) if self.wide else (11, 11, 11)))
         for part in exact:
             x = x - n * part
@@ -262,7 +261,7 @@ def _asinh(f: ScalarBody, x: Value) -> Value:
     large = f.let(a > 2.0 ** (f.mantissa + 2))
     square = f.let(a * a)
     y = f.let(where(large, a, a + square / (call("sqrt", square + 1) + 1)))
-    finite = f.log1p(y) + where(large, f.number(LN2), f.number(0))
+    finite = f.log1p(y) + where(large, f.number(LN2 / ONE), f.number(0))
     return f.keep_nan(x, where(call("isinf", x), x, f.signed(finite, x)))
 
 
@@ -270,7 +269,7 @@ def _acosh(f: ScalarBody, x: Value) -> Value:
     large = f.let(x > 2.0 ** (f.mantissa + 2))
     t = f.let(x - 1)
     y = f.let(where(large, x, t + call("sqrt", t * 2 + t * t)))
-    finite = f.log1p(y) + where(large, f.number(LN2), f.number(0))
+    finite = f.log1p(y) + where(large, f.number(LN2 / ONE), f.number(0))
     return f.keep_nan(x, where(x < 1, f.nan, where(call("isinf", x), x, finite)))
 
 
@@ -366,7 +365,7 @@ def _pow(f: ScalarBody, x: Value, y: Value) -> Value:
     t = f.upper((high - n) + low)
     error = low - (t - (high - n))
     ln_high, ln_low = parts(LN2, 24 if f.wide else 12)
-    u, v = f.let(t * ln_high), f.let(error * float(LN2) + t * ln_low)
+    u, v = f.let(t * ln_high), f.let(error * (LN2 / ONE) + t * ln_low)
     r = f.let(u + v)
     p = r + (r * r * f.fit("exp", r) + (v - (r - u)) * (r + 1))
     limit = f.bias + f.mantissa + 4
@@ -405,9 +404,9 @@ def _log2(f: ScalarBody, x: Value) -> tuple[Value, Value]:
     u, v = f.let(s1 * t1), f.let(s2 * t1 + t2 * s)
     p1 = f.upper(u + v)
     p2 = f.let(v - (p1 - u))
-    scale = Fraction(2, 3) / LN2
+    scale = 2 * ONE**2 // (3 * LN2)
     scale_high, scale_low = parts(scale, 24 if f.wide else 12)
-    high, low = f.let(p1 * scale_high), f.let(p1 * scale_low + p2 * float(scale))
+    high, low = f.let(p1 * scale_high), f.let(p1 * scale_low + p2 * (scale / ONE))
     first = f.upper(high + low + n)
     return first, f.let(low - (first - n - high))
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from inspect import signature
 from itertools import zip_longest
 from types import FunctionType
 from typing import Any, ClassVar
@@ -230,9 +229,9 @@ def _arity(operator: type[Operator]) -> tuple[list[str], float]:
     written = next(vars(base)["expand"] for base in operator.__mro__ if "expand" in vars(base))
     is_static = isinstance(written, staticmethod)
     function = written.__func__ if is_static else written
-    if not isinstance(function, FunctionType):  # of the module operator
-        required = [each.name for each in signature(function).parameters.values() if each.default is each.empty]
-        return required, len(signature(function).parameters)
+    if not isinstance(function, FunctionType):  # of the module operator, "($module, a, b, /)"
+        _, *required, _ = function.__text_signature__.strip("()").split(", ")
+        return required, len(required)
     code = function.__code__  # a signature takes longer than expanding the node
     names = code.co_varnames[0 if is_static else 1 : code.co_argcount]
     defaults = len(function.__defaults__ or ())

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from sardonyx.code.fits import FITS, LN2, parts
+from sardonyx.code.fits import FITS, LN2, ONE, parts
 from sardonyx.code.kernel import Routine
 
 from .. import vectors
@@ -308,7 +308,7 @@ def _powers(unit: Unit, f: Function, xs: Sequence[Expr]) -> list[Expr]:
         return f.let(channels.multiply_add(unit, x, y, z))
 
     bounded = [f.let(f32x4.pmax(x, f32x4.const(_LEAST))) for x in xs]
-    shifted = [multiply_add(x, float(1 / LN2), _SHIFT) for x in bounded]
+    shifted = [multiply_add(x, ONE / LN2, _SHIFT) for x in bounded]
     whole = [f.let(x - f32x4.const(_SHIFT)) for x in shifted]
     rest = [multiply_add(n, -high, x) for n, x in zip(whole, bounded)]
     rest = [multiply_add(n, -low, r) for n, r in zip(whole, rest)]
