@@ -9,11 +9,20 @@ from typing import Any
 from sardonyx.code.kernel import Kernel
 from sardonyx.code.parameters import SizeTable
 from sardonyx.common import dtypes
+from sardonyx.common.record import record
 from sardonyx.compiler.indices import Node
 from sardonyx.compiler.lower import KernelBuilder
 from sardonyx.primitives.array import PRIMITIVES, Equation
 from sardonyx.sizes.functions import substitute
 from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Monomial, Operation, Poly, Ranges, symbol, total
+
+
+@record
+class KernelCall:
+    """A launch of a kernel, with its parameters as polynomials."""
+
+    kernel: Kernel
+    params: Sequence[Poly]
 
 
 def finish(b: KernelBuilder, name: str, table: SizeTable | None = None, lanes: int = 1) -> tuple[Kernel, list[Poly]]:

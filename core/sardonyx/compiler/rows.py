@@ -12,6 +12,7 @@ from math import prod
 from sardonyx.code.kernel import Kernel, Rows
 from sardonyx.code.parameters import SizeTable
 from sardonyx.common.record import record
+from sardonyx.compiler.finish import KernelCall
 from sardonyx.compiler.parts import Axes, Node, Part
 from sardonyx.plans import plan as plans
 from sardonyx.plans.setup import touched
@@ -26,14 +27,6 @@ ROWS_PER_SHORT = 64
 CHEAP = 20
 """What an element may cost to be computed again instead of loaded (`Part.cost`)."""
 MOST_NODES = 256
-
-
-@record
-class KernelCall:
-    """A launch of a kernel, with its parameters as polynomials."""
-
-    kernel: Kernel
-    params: Sequence[Poly]
 
 
 @record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from sardonyx.code.parameters import SizeTable, encode
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import replace
 from sardonyx.compiler import slices
-from sardonyx.compiler.finish import described, finish, kernel_name
+from sardonyx.compiler.finish import KernelCall, described, finish, kernel_name
 from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.live import live_equations
@@ -30,9 +30,6 @@ from sardonyx.primitives.trace import Trace
 from sardonyx.providers.contract import Provider
 from sardonyx.sizes.polynomial import ZERO, Poly
 from sardonyx.sizes.symbolic import count, poly, product
-
-if TYPE_CHECKING:
-    from sardonyx.compiler.rows import KernelCall  # which few devices need
 
 LAST = 1 << 60
 
@@ -321,8 +318,6 @@ class Scheduler:
         reads = [self.buffer(array, device) for array in b.reads]
         step = self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
         if provider.rows and not {*reads} & {*targets}:
-            from sardonyx.compiler.rows import KernelCall
-
             self._calls[device][id(step)] = KernelCall(kernel, params)
 
     def launch(
@@ -349,7 +344,7 @@ class Scheduler:
         """The steps, with Rows instead of launches over the same rows."""
         if not calls:
             return steps
-        from sardonyx.compiler import rows
+        from sardonyx.compiler import rows  # which few devices need
 
         provider = self.providers[device]
         places = {id(step): k for k, step in enumerate(self.steps)}
