@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sardonyx.api import names
+from sardonyx.common import bytecode
 from sardonyx.version import __version__
 
 if TYPE_CHECKING:
@@ -160,6 +161,8 @@ __all__ = [
     "teach",
     "unregister_execution_provider_library",
 ]
+
+bytecode.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import ImageGrab
 
-from sardonyx.common import cache
+from sardonyx.common import sources
 from sardonyx.demo import assets
 from tests.support import absent, require
 from tests.support.wheel import ROOT
@@ -120,5 +120,5 @@ def test_the_program_stands_for_its_sources(monkeypatch: pytest.MonkeyPatch, tmp
     for text in ("one", "other"):
         (tmp_path / text).write_text(text)
         monkeypatch.setattr(sys, "executable", str(tmp_path / text))
-        releases |= {cache.release.__wrapped__(packages) for packages in (("sardonyx",), ("sardonyx", "nowhere"))}
+        releases |= {sources.release.__wrapped__(packages) for packages in (("sardonyx",), ("sardonyx", "nowhere"))}
     assert len(releases) == 2

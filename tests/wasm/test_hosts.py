@@ -386,7 +386,7 @@ class TestCache:
         self, host: WasmtimeHost, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(cache, "read", lambda key: b"whole, but not for wasmtime")
+            patched.setattr(cache, "recall", lambda key: b"whole, but not for wasmtime")
             host.load(saxpy()).wait()
         self.forbid_compiling(monkeypatch)
         WasmtimeHost(maximum=2048).load(saxpy()).wait()

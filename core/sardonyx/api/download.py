@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from sardonyx.api import browser_fetch
 from sardonyx.api.browser_fetch import Progress
-from sardonyx.common import cache
+from sardonyx.common import cache, sources
 from sardonyx.common.atomic import replacing
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.version import __version__
@@ -37,7 +37,7 @@ async def fetch(url: str, progress: Progress | None = None) -> str | memoryview:
 
     Raises Fail where the server does not give all of it, InvalidArgument for what is no address of the web.
     """
-    if cache.IN_MEMORY:
+    if sources.IN_MEMORY:
         return await browser_fetch.fetch(url, progress)
     if not url.startswith(("http://", "https://")):
         raise InvalidArgument(f"{url} is no address of the web; InferenceSession(path) opens files")

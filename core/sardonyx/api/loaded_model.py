@@ -52,7 +52,7 @@ class LoadedModel:
         self._profiling = profiling
         self.is_covered = False
         """Whether there are plans for sizes that were not met."""
-        self._key: bytes | None = None
+        self._key: plan_cache.Key | None = None
         self._prepared: Preparation | None = None
         self._lock = threading.Lock()
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -54,6 +53,8 @@ def configured(options: SessionOptions, metadata: Mapping[str, str]) -> SessionO
     >>> options.intra_op_num_threads
     2
     """
+    import json  # which few models need
+
     try:
         config = json.loads(metadata.get(KEY) or "{}")
     except (ValueError, RecursionError) as error:

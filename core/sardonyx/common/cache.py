@@ -5,20 +5,17 @@ An entry is a file with a digest of its contents in front: what is damaged count
 
 from __future__ import annotations
 
+import marshal
 import mmap
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
-from importlib.util import find_spec
 
+from sardonyx.common import sources
 from sardonyx.common.atomic import PART, replacing
 from sardonyx.common.fingerprint import SIZE, fingerprint
-from sardonyx.version import __version__
+from sardonyx.common.sources import IN_MEMORY
 
-IN_MEMORY = sys.platform == "emscripten"
-"""Whether the disk is the interpreter's own memory, unless the page mounts another one there."""
 ROOM = (64 if IN_MEMORY else 1024) << 20
 """Bytes of all entries together; the least recently used go."""
 MOST = 4096
@@ -26,8 +23,9 @@ MOST = 4096
 SELDOM = 16
 """One write in this many prunes the folder, which takes 10 us for each entry."""
 _SUFFIX = ".entry"
-ABOVE = frozenset({"cli", "demo", "genai", "training", "vision", "web"})
-"""Rooms of `sardonyx` that no plan depends on: nothing below imports them, and they declare no operators."""
+_ALIGN = 64
+"""What the address of the first byte of an entry is a multiple of, where files are mapped."""
+_WORD = 4
 
 
 def directory() -> str | None:
@@ -94,6 +92,27 @@ def write(key: bytes, *parts: bytes | memoryview) -> None:
         return
 
 
+def keep(key: bytes, packages: Sequence[str], *parts: bytes | memoryview) -> None:
+    """Keep what this process has computed by the sources of these packages; `recall` gives it."""
+    used = marshal.dumps(sources.used(packages))
+    head = len(used).to_bytes(_WORD, "little") + used
+    write(key, head, bytes(-(SIZE + len(head)) % _ALIGN), *parts)
+
+
+def recall(key: bytes) -> memoryview | None:
+    """What was kept under this key, if the sources that it was computed by are as they were."""
+    stored = read(key)
+    if stored is None:
+        return None
+    size = _WORD + int.from_bytes(stored[:_WORD], "little")
+    try:
+        is_current = sources.rely(marshal.loads(stored[_WORD:size]))
+    except (AttributeError, EOFError, TypeError, ValueError):  # whole, but of another kind
+        forget(key)
+        return None
+    return stored[size + -(SIZE + size) % _ALIGN :] if is_current else None
+
+
 def _make_room(folder: str) -> None:
     """Remove the entries that were not used for longest, and what processes that died left unfinished."""
     with os.scandir(folder) as listed:
@@ -104,48 +123,3 @@ def _make_room(folder: str) -> None:
         if room < 0 or number >= MOST:
             with suppress(FileNotFoundError):
                 os.unlink(path)
-
-
-@cache
-def release(packages: Sequence[str]) -> str:
-    """A digest of the version and of the source files of these packages, or of a frozen program's own file."""
-    digest = fingerprint(repr((__version__, sys.byteorder)).encode())
-    if getattr(sys, "frozen", False):  # its sources, if there are any, may lie elsewhere each time
-        stat = os.stat(sys.executable)
-        digest.update(f"{sys.executable} {stat.st_size} {stat.st_mtime_ns}".encode())
-        return digest.hexdigest()
-    for package in packages:
-        spec = find_spec(package)
-        for folder in spec.submodule_search_locations or () if spec else ():
-            known = _recorded(folder) if IN_MEMORY else {}
-            lines = [f"{name} {size} {known.get(name, time)}\n" for name, size, time in sorted(_sources(folder))]
-            digest.update("".join(lines).encode())
-    return digest.hexdigest()
-
-
-def _recorded(folder: str) -> dict[str, str]:
-    """A wheel's own digests of a package's files; where the disk is memory, times tell when it was unpacked."""
-    site, package = os.path.split(folder)
-    lists = [os.path.join(site, name, "RECORD") for name in os.listdir(site) if name.endswith(".dist-info")]
-    for path in sorted(lists, key=lambda path: not os.path.basename(os.path.dirname(path)).startswith("sardonyx")):
-        with suppress(OSError), open(path, encoding="utf-8") as file:
-            rows = [line.rstrip().split(",", 1) for line in file if line.startswith(f"{package}/")]
-            if rows:
-                return {os.path.join(site, name): told for name, told in rows}
-    return {}
-
-
-def _sources(package: str) -> list[tuple[str, int, int]]:
-    sources: list[tuple[str, int, int]] = []
-    folders = [package]
-    aside = {"__pycache__", *(ABOVE if os.path.basename(package) == "sardonyx" else ())}
-    while folders:
-        with os.scandir(folders.pop()) as listed:
-            for entry in listed:
-                if entry.name.endswith((".py", ".pyc", ".wgsl")):
-                    stat = entry.stat()
-                    sources.append((entry.path, stat.st_size, stat.st_mtime_ns))
-                elif "." not in entry.name and entry.name not in aside and entry.is_dir():
-                    folders.append(entry.path)
-        aside = {"__pycache__"}
-    return sources

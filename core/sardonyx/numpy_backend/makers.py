@@ -17,7 +17,7 @@ import numpy as np
 
 from sardonyx.code import scalar
 from sardonyx.code.kernel import Kernel
-from sardonyx.common import cache, dtypes
+from sardonyx.common import cache, dtypes, sources
 from sardonyx.numpy_backend.division import Bound
 from sardonyx.numpy_backend.memory import flat, strided
 from sardonyx.numpy_backend.pieces import bound
@@ -25,6 +25,8 @@ from sardonyx.providers.contract import Address
 
 Maker: TypeAlias = Callable[[Sequence[Address], Sequence[int]], Bound]
 
+PACKAGES = ("sardonyx",)
+"""What writes kernels."""
 KEPT = 8
 """Kernels from which on it takes less time to read what an earlier process has compiled."""
 
@@ -32,20 +34,20 @@ KEPT = 8
 def makers(kernels: Sequence[Kernel]) -> list[Maker]:
     """The functions that bind kernels to buffers and parameters."""
     key = _key(kernels) if len(kernels) >= KEPT and cache.directory() else None
-    stored = cache.read(key) if key else None
+    stored = cache.recall(key) if key else None
     if stored is not None:
         return list(map(_maker, marshal.loads(stored)))
     from sardonyx.numpy_backend.codegen import source  # which nobody needs who finds what is kept
 
     codes = [_compiled(source(kernel)) for kernel in kernels]
     if key:
-        cache.write(key, marshal.dumps(codes))
+        cache.keep(key, PACKAGES, marshal.dumps(codes))
     return list(map(_maker, codes))
 
 
 def _key(kernels: Sequence[Kernel]) -> bytes:
     """All that the code of kernels depends on; each build of Python has a bytecode of its own."""
-    return repr(("makers", cache.release(("sardonyx",)), sys.version, [kernel.key for kernel in kernels])).encode()
+    return repr(("makers", sources.installation(PACKAGES), sys.version, [kernel.key for kernel in kernels])).encode()
 
 
 @lru_cache(maxsize=4096)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -35,7 +34,7 @@ class BoundRoutine:
         self.primitive = code.primitive
         self.function = _function(code.primitive)
         self.attributes = code.attributes
-        self.fixed = None if '"size"' in json.dumps(code.attributes) else decode(code.attributes, ())
+        self.fixed = None if "'size'" in repr(code.attributes) else decode(code.attributes, ())
 
     def __call__(self, buffers: Sequence[Address], params: Sequence[int]) -> Bound:
         arrays = [

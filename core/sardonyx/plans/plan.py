@@ -8,8 +8,6 @@ that are lists are stored once (`sardonyx.plans.terms`).
 
 from __future__ import annotations
 
-import binascii
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
@@ -238,6 +236,8 @@ class Plan:
 
     def to_json(self) -> str:
         """The whole plan as text; weights are base64."""
+        import json  # which plans that the cache keeps do without, as below
+
         return json.dumps({"version": VERSION, **self.data(_encode), "strings": list(self.strings)})
 
     def data(self, weight: Callable[[np.ndarray], Any]) -> dict[str, Any]:
@@ -259,6 +259,8 @@ class Plan:
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """The plan that `to_json` wrote."""
+        import json
+
         try:
             data = json.loads(text)
         except ValueError as error:
@@ -300,10 +302,14 @@ _STORED = [f.name for f in fields(Plan) if f.name not in ("compilers", "strings"
 
 
 def _encode(array: np.ndarray) -> list[Any]:
+    import binascii
+
     text = binascii.b2a_base64(np.ascontiguousarray(array).tobytes(), newline=False).decode()
     return [dtypes.of(array.dtype).name, list(array.shape), text]
 
 
 def _decode(item: list[Any]) -> np.ndarray:
+    import binascii
+
     name, shape, text = item
     return np.frombuffer(binascii.a2b_base64(text), dtypes.by_name(name).storage).reshape(shape)

@@ -8,8 +8,9 @@ of the bytes), options, providers, and the sources of this package.
 
 from __future__ import annotations
 
-import json
+import io
 import os
+import pickle
 import sys
 import time
 from collections.abc import Hashable, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from sardonyx.common import cache, debug, dtypes, mapped, memory
+from sardonyx.common import cache, debug, dtypes, mapped, memory, sources
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.record import fields, record
 from sardonyx.common.strings import StringTable
@@ -80,7 +81,7 @@ class Source:
     def held(self) -> BytesLike | None:
         """The model's own file, read once for all: where the disk is memory, a host may fetch a file each time it is
         opened, as JupyterLite does. None elsewhere, and where there is no such file."""
-        if cache.IN_MEMORY and self._path is not None and os.path.isfile(self._path):
+        if sources.IN_MEMORY and self._path is not None and os.path.isfile(self._path):
             self._files.model = open_file(self._path)
         return self._files.model
 
@@ -92,11 +93,11 @@ class Source:
         return model
 
     def key(self) -> Any:
-        """JSON data that are equal for equal models alone."""
+        """Strings and numbers in lists that are equal for equal models alone."""
         if self._path is not None:
             return [os.path.realpath(self._path), _stat(self._path)]
         assert self._data is not None
-        return [len(self._data), (_summary if cache.IN_MEMORY else _digest)(self._data)]
+        return [len(self._data), (_summary if sources.IN_MEMORY else _digest)(self._data)]
 
     def _settled(self) -> dict[str, list[int]] | None:
         """What the system says of the files; None where a change might not show."""
@@ -218,26 +219,35 @@ class PlanOptions(Protocol):
         ...
 
 
+@record(frozen=True)
+class Key:
+    """All that a session's plans depend on but sources, and the packages whose sources these are."""
+
+    data: bytes
+    packages: tuple[str, ...]
+
+
 def key(
     source: Source,
     options: PlanOptions,
     chosen: Sequence[tuple[Provider, Mapping[str, str]]],
     disabled: Sequence[str],
-) -> bytes | None:
-    """The key of a session's entry: all that its plans depend on; None if they are not to be stored."""
+) -> Key | None:
+    """The key of a session's entry; None if its plans are not to be stored."""
     changes = options.changes.key()
     if cache.directory() is None or _knows_strangers() or is_limited() or changes is None:
         return None
     if options.enable_profiling or options.optimized_model_filepath or debug.level() >= debug.REWRITES:
         return None
-    packages = {"sardonyx", *(type(provider).__module__.partition(".")[0] for provider, _ in chosen)}
+    found = {"sardonyx", *(type(provider).__module__.partition(".")[0] for provider, _ in chosen)}
+    packages = tuple(sorted(found))
     try:
         prints = [provider.fingerprint() for provider, _ in chosen]
         if None in prints:
             return None
-        return json.dumps(
+        data = repr(
             [
-                ["plans", VERSION, cache.release(tuple(sorted(packages))), np.__version__],
+                ["plans", VERSION, sources.installation(packages), np.__version__],
                 source.key(),
                 [
                     int(options.graph_optimization_level),
@@ -249,7 +259,8 @@ def key(
                 [[provider.name, sorted(provider_options.items())] for provider, provider_options in chosen],
                 prints,
             ]
-        ).encode()
+        )
+        return Key(data.encode(), packages)
     except OSError:  # reading the model will say it better
         return None
 
@@ -278,7 +289,7 @@ class Facts:
         return cls(list(inputs), list(own.outputs), overridable, metadata)
 
     def data(self) -> list[Any]:
-        """The facts as JSON."""
+        """The facts as strings, numbers, lists and None."""
         values = (self.inputs, self.outputs, self.overridable)
         metadata = [getattr(self.metadata, each.name) for each in fields(self.metadata)]
         return [*([[v.name, _type_data(v.type)] for v in each] for each in values), metadata]
@@ -332,15 +343,15 @@ class Remembered:
     """Whether there are plans for sizes that were not met."""
 
 
-def recall(key: bytes | None, source: Source) -> Remembered | None:
+def recall(key: Key | None, source: Source) -> Remembered | None:
     """The entry that earlier sessions stored under this key; None if there is none that can be used."""
-    stored = cache.read(key) if key else None
+    stored = cache.recall(key.data) if key else None
     if key is None or stored is None:
         return None
     try:
         return _decode(stored, source)
     except Exception:  # whatever is wrong with it, compiling anew is right
-        cache.forget(key)
+        cache.forget(key.data)
         return None
 
 
@@ -348,7 +359,7 @@ def _decode(stored: memoryview, source: Source) -> Remembered:
     from sardonyx.plans.soundness import check  # which nobody needs who finds no plans
 
     length = int.from_bytes(stored[:_HEAD], "little")
-    data = json.loads(bytes(stored[_HEAD : _HEAD + length]))
+    data = pickle.loads(stored[_HEAD : _HEAD + length])
     source.open(data["files"])
     computed = stored[_start(length) :]
     arrays = {}
@@ -377,7 +388,7 @@ def _stale(hints: Mapping[str, int]) -> NoReturn:
     raise StalePlanError
 
 
-def remember(key: bytes | None, source: Source, facts: Facts, plans: Sequence[Plan], is_covered: bool = False) -> None:
+def remember(key: Key | None, source: Source, facts: Facts, plans: Sequence[Plan], is_covered: bool = False) -> None:
     """Keep plans for later sessions, unless the model's files are in flux, or the constants too large."""
     if key is None or source.files is None:
         return
@@ -393,7 +404,7 @@ def remember(key: bytes | None, source: Source, facts: Facts, plans: Sequence[Pl
     if size > LARGEST:
         return
     try:
-        text = json.dumps(
+        told = _plain(
             {
                 "files": source.files,
                 "facts": facts.data(),
@@ -402,15 +413,33 @@ def remember(key: bytes | None, source: Source, facts: Facts, plans: Sequence[Pl
                 "strings": list(plans[0].strings),
                 "is_covered": is_covered,
             }
-        ).encode()
-    except (TypeError, ValueError):  # texts that are no UTF-8
+        )
+    except TypeError:  # what only this process can hold
         return
-    head = len(text).to_bytes(_HEAD, "little") + text
-    cache.write(key, head, bytes(_start(len(text)) - len(head)), *blocks)
+    head = len(told).to_bytes(_HEAD, "little") + told
+    cache.keep(key.data, key.packages, head, bytes(_start(len(told)) - len(head)), *blocks)
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, obj: object) -> Any:
+        """Return how to make a number or text of a type that is not Python's own."""
+        for kind in (int, float, str):
+            if obj is kind:
+                return NotImplemented
+            if isinstance(obj, kind):
+                return kind, (kind(obj),)
+        raise TypeError(f"{type(obj).__name__} cannot be kept")
+
+
+def _plain(data: Any) -> bytes:
+    """Lists, dictionaries, numbers and texts as bytes; TypeError where there is something else in them."""
+    file = io.BytesIO()
+    _Pickler(file).dump(data)
+    return file.getvalue()
 
 
 def _start(length: int) -> int:
-    """Where the constants begin, behind so many bytes of JSON."""
+    """Where the constants begin, behind so many bytes that tell of them."""
     return -(-(_HEAD + length) // _ALIGN) * _ALIGN
 
 

@@ -7,7 +7,6 @@ them: of category `Node` are launches, of `Session` the steps of a session and i
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -91,6 +90,8 @@ class Profiler:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace as a JSON file."""
+        import json  # which a run without a profile does without
+
         with open(path, "w", encoding="utf-8") as file:
             json.dump(self.trace(), file)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.common import cache, memory
+from sardonyx.common import memory, sources
 from sardonyx.common.crew import Crew
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.forks import Whole
@@ -31,14 +31,13 @@ from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, 
 
 from ..abi import BROKEN, COPIES, COPY, HOSTED, PARTS_OF, SCRATCH, STOPPED, TAKEN, room_of
 from ..hosts import Host, LoadedModule
+from ..hosts.interface import PACKAGES
 from . import blas
 from .allocation import Allocation
 from .products import MOST_BOUND, MOST_SIZES, Products
 from .steps import Bound, Hosted, Numbers, Place, Shared, Step
 from .words import Entry, Launch, Words
 
-RELEASE = ("sardonyx", "sardonyx_wasm")
-"""The packages on whose sources generated code depends."""
 _FLOAT = np.dtype(np.float32)
 _PRODUCT = (1 << 32) - 1
 SHARED = 1 << 20
@@ -121,7 +120,7 @@ class WasmDevice(Device):
     def _module(self, codes: Sequence[Any], halves: Sequence[int]) -> LoadedModule:
         """The module for these codes, and what surrounds the products of those in `halves`."""
         key = (sorted(self.host.features), [code.key for code in codes], halves)
-        digest = fingerprint(repr((cache.release(RELEASE), key)).encode()).digest()
+        digest = fingerprint(repr((sources.installation(PACKAGES), key)).encode()).digest()
         with Whole(), self._lock:
             module = self._loaded.get(digest) or self.host.recall(digest)
             if module is None:

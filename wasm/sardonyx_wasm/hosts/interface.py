@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,8 @@ from sardonyx.errors import EngineError
 if TYPE_CHECKING:
     from ..assembler import Module
 
+PACKAGES = ("sardonyx", "sardonyx_wasm")
+"""The packages by whose sources modules are made."""
 _HEAD = 4
 _NUMBERS = {"i32", "i64", "f32", "f64"}
 
@@ -62,13 +64,13 @@ class Interface:
     def to_bytes(self) -> bytes:
         """What `from_bytes` reads; the code may follow."""
         exports = {name: (types.params, types.results) for name, types in self.exports.items()}
-        text = json.dumps([self.name, exports, self.pointers, self.data_size, self.data_align]).encode()
-        return len(text).to_bytes(_HEAD, "little") + text
+        facts = marshal.dumps([self.name, exports, self.pointers, self.data_size, self.data_align])
+        return len(facts).to_bytes(_HEAD, "little") + facts
 
     @classmethod
     def from_bytes(cls, data: memoryview) -> tuple[Interface, bytes]:
         """The interface in front of a module's code, and the code."""
         end = _HEAD + int.from_bytes(data[:_HEAD], "little")
-        module, exports, *wanted = json.loads(bytes(data[_HEAD:end]))
+        module, exports, *wanted = marshal.loads(data[_HEAD:end])
         signatures = {name: Signature(tuple(params), tuple(results)) for name, (params, results) in exports.items()}
         return cls(module, signatures, *wanted), bytes(data[end:])

@@ -28,7 +28,7 @@ from sardonyx.errors import EngineError
 from .allocator import Allocator
 from .capi import WasmtimeError, api, check
 from .engine import Code, Engine, Instance, SharedMemory
-from .interface import Interface, Signature
+from .interface import PACKAGES, Interface, Signature
 from .support import PROBES, DType
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class WasmtimeHost:
     def recall(self, key: bytes) -> WasmtimeModule | None:
         with Whole(), self._lock:
             loaded = self._loaded.get(key)
-            artifact = None if loaded else cache.read(_LIBRARY + key)
+            artifact = None if loaded else cache.recall(_LIBRARY + key)
             if artifact is not None:
                 try:
                     interface, code = Interface.from_bytes(artifact)
@@ -168,7 +168,7 @@ class WasmtimeHost:
         except WasmtimeError as error:
             raise EngineError(f"wasmtime cannot compile this module: {error}") from None
         if cache.directory():
-            cache.write(_LIBRARY + key, interface.to_bytes(), compiled.serialize())
+            cache.keep(_LIBRARY + key, PACKAGES, interface.to_bytes(), compiled.serialize())
         return compiled
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sardonyx.code.kernel import Routine
-from sardonyx.common import cache, debug
+from sardonyx.common import cache, debug, sources
 from sardonyx.errors import EPFail
 from sardonyx.providers.contract import Address, SegmentLaunch
 from sardonyx_webgpu.code import Code
@@ -62,7 +62,7 @@ class Tuner:
         powers = [max(0, size - 1).bit_length() for size in sizes]
         what = [routine.primitive, routine.reads, routine.attributes.get("bits"), powers, bool(routine.views)]
         where = [adapter.name, adapter.vendor, adapter.backend, adapter.driver]
-        return json.dumps(["tuned", what, where, cache.release(("sardonyx_webgpu",))]).encode()
+        return json.dumps(["tuned", what, where, sources.release(("sardonyx_webgpu",))]).encode()
 
     def _candidates(self, routine: Routine, sizes: Sequence[int]) -> list[Design]:
         """The designs to be tried, the one that the plan has first."""
