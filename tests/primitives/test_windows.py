@@ -109,7 +109,7 @@ def test_reduce_window(function: str, dtype: type[np.generic]) -> None:
 
 
 def test_bands_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sardonyx.primitives.convolution.COLUMN_BYTES", 1)
+    monkeypatch.setattr("sardonyx.host.correlation.COLUMN_BYTES", 1)
     x, w = np.arange(36.0).reshape(1, 1, 6, 6), np.ones((1, 1, 3, 3))
     result = p.conv_general(p.constant(x), p.constant(w), [1, 1], [1, 1], [0, 0], [0, 0])
     np.testing.assert_array_equal(result.value[0, 0], 9 * x[0, 0, 1:-1, 1:-1])

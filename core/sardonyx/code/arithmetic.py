@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sardonyx.sizes.symbolic import Size, maximum, minimum
+if TYPE_CHECKING:  # kernels know of sizes as numbers alone
+    from sardonyx.sizes.symbolic import Size
 
 
 def divide(a: Any, b: Any, out: Any = None) -> Any:
@@ -48,11 +50,18 @@ _SIZE_QUOTIENT = np.frompyfunc(_size_quotient, 2, 1)
 _SIZE_REMAINDER = np.frompyfunc(_size_remainder, 2, 1)
 
 
-def _extreme(ufunc: np.ufunc, of_sizes: Callable[[Size, Size], Size]) -> Callable[..., Any]:
-    sizes = np.frompyfunc(of_sizes, 2, 1)
+@cache
+def _of_sizes(ufunc: np.ufunc) -> np.ufunc:
+    from sardonyx.sizes.symbolic import maximum, minimum  # which no kernel needs
 
+    return np.frompyfunc(minimum if ufunc is np.minimum else maximum, 2, 1)
+
+
+def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
     def extreme(a: Any, b: Any, out: Any = None) -> Any:
-        return sizes(a, b) if a.dtype == object else ufunc(a, b, out=out)
+        if a.dtype != object:
+            return ufunc(a, b, out=out)
+        return _of_sizes(ufunc)(a, b)
 
     return extreme
 
@@ -88,7 +97,7 @@ def _without_gaps(ufunc: np.ufunc) -> Callable[..., Any]:
 
 negative = _without_gaps(np.negative)
 isnan, isinf = _without_gaps(np.isnan), _without_gaps(np.isinf)
-smaller, larger = _extreme(np.minimum, minimum), _extreme(np.maximum, maximum)
+smaller, larger = _extreme(np.minimum), _extreme(np.maximum)
 shift_left, shift_right = _shift(np.left_shift), _shift(np.right_shift)
 
 

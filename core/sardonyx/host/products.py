@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -182,3 +183,22 @@ def _part(a: np.ndarray, b: np.ndarray, out: np.ndarray, axis: int, part: slice)
         return array if array.ndim < -axis or (axis < -2 and array.shape[axis] == 1) else array[index]
 
     np.matmul(cut(a) if axis != -1 else a, cut(b) if axis != -2 else b, out=cut(out))
+
+
+def work_type(a: np.ndarray, b: np.ndarray, terms: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type to sum that many products in: for integers a float type if that is exact, since BLAS has no integers."""
+    if dtype == np.float16:
+        return np.dtype(np.float32)
+    if dtype.kind not in "iu" or not a.size or not b.size:
+        return dtype
+    if not (np.can_cast(a.dtype, dtype) and np.can_cast(b.dtype, dtype)):
+        return dtype
+    bound = terms * prod(max(1, int(x.max()), -int(x.min())) for x in (a, b))
+    return np.dtype(np.float32 if bound < 1 << 24 else np.float64 if bound < 1 << 53 else dtype)
+
+
+def narrowed(result: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """A result in the type that was asked for; sums that do not fit wrap."""
+    if dtype.kind in "iu" and result.dtype.kind == "f":
+        result = result.astype(np.int64)
+    return result.astype(dtype, copy=False)

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sardonyx.host.correlation import convolve, correlation
 from sardonyx.numpy_backend.room import Room
-from sardonyx.primitives.convolution import convolve, correlation
 
 Arrays: TypeAlias = Sequence[np.ndarray]
 

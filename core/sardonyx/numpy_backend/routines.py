@@ -16,7 +16,6 @@ from sardonyx.numpy_backend.division import Access, Bound, Cuts, Division, Run, 
 from sardonyx.numpy_backend.lookup import Mapped, lookup
 from sardonyx.numpy_backend.memory import view
 from sardonyx.numpy_backend.room import Room
-from sardonyx.primitives import find
 from sardonyx.providers.contract import Address
 
 Arrays = Sequence[np.ndarray]
@@ -135,6 +134,8 @@ def _function(name: str) -> Function:
 
 def _generic(name: str) -> Function:
     """The primitive's own NumPy rule, its result copied to the buffers."""
+    from sardonyx.primitives import find  # which most networks do without
+
     rule = find(name).numpy
 
     def bind(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> Callable[[], None]:

@@ -2,7 +2,7 @@
 
 Products of float32 are cut where `products.grain` says, and no part is a vector, or so small that BLAS has other code
 for it. In float64 they are not cut. Convolutions are computed in ranges of places which depend on shapes alone
-(`convolution.bands`); threads divide these.
+(`correlation.bands`); threads divide these.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from sardonyx.host.correlation import bands, rows_of_taps
 from sardonyx.host.products import EXACT, LEAST, Grain, cost, cuts, grain, is_square, one_by_one
 from sardonyx.numpy_backend.division import Access, access, even, ranges, sliced, smallest
-from sardonyx.primitives.convolution import bands, rows_of_taps
 
 Arrays: TypeAlias = Sequence[np.ndarray]
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sardonyx.common.dtypes import DType
 from sardonyx.host import products
+from sardonyx.host.products import narrowed, work_type
 from sardonyx.primitives.array import Array, Primitive, primitive
 from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, broadcast_shapes, cast, native, show
@@ -43,25 +44,6 @@ class DotGeneral(Primitive):
             left, right = left.reshape(*outer, prod(rows), inner), right.reshape(*outer, inner, prod(columns))
             result = products.matmul(left, right)
         return [narrowed(result.reshape((*outer, *rows, *columns)), dtype.storage)]
-
-
-def work_type(a: np.ndarray, b: np.ndarray, terms: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type to sum that many products in: for integers a float type if that is exact, since BLAS has no integers."""
-    if dtype == np.float16:
-        return np.dtype(np.float32)
-    if dtype.kind not in "iu" or not a.size or not b.size:
-        return dtype
-    if not (np.can_cast(a.dtype, dtype) and np.can_cast(b.dtype, dtype)):
-        return dtype
-    bound = terms * prod(max(1, int(x.max()), -int(x.min())) for x in (a, b))
-    return np.dtype(np.float32 if bound < 1 << 24 else np.float64 if bound < 1 << 53 else dtype)
-
-
-def narrowed(result: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """A result in the type that was asked for; sums that do not fit wrap."""
-    if dtype.kind in "iu" and result.dtype.kind == "f":
-        result = result.astype(np.int64)
-    return result.astype(dtype, copy=False)
 
 
 DOT_GENERAL = primitive(DotGeneral)

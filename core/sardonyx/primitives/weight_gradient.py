@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from sardonyx.host import products
+from sardonyx.host.correlation import bordered
+from sardonyx.host.products import narrowed, work_type
 from sardonyx.primitives.array import Array, Primitive, Shape, primitive
 from sardonyx.primitives.binding import bind
-from sardonyx.primitives.contraction import dot_general, narrowed, work_type
+from sardonyx.primitives.contraction import dot_general
 from sardonyx.primitives.elementwise import Types, Values, cast, native
 from sardonyx.primitives.movement import concat, pad, reshape, slice_, transpose, unsqueeze
 from sardonyx.primitives.reduction import sum_
-from sardonyx.primitives.window import bordered
 from sardonyx.sizes.symbolic import Size, hint, maximum, same
 
 MOST_COLUMNS = 1 << 24

@@ -10,7 +10,8 @@ import numpy as np
 
 from sardonyx.code.folds import identity
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, Primitive, Scalar, primitive
+from sardonyx.host.correlation import bordered
+from sardonyx.primitives.array import Array, Primitive, primitive
 from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, cast, native
 from sardonyx.primitives.reduction import UFUNC
@@ -70,18 +71,6 @@ def windows(size: Size, window: Size, stride: int, dilation: int, low: Size, hig
     if isinstance(room, int) and room < 0:
         raise ValueError(f"a window of {window} elements, {dilation} apart, does not fit into {size + low + high}")
     return room // stride + 1
-
-
-def bordered(x: np.ndarray, low: Sequence[Size], high: Sequence[Size], value: Scalar = 0) -> np.ndarray:
-    """x with a border of one number around its last axes, cut where a width is negative; x itself if all are 0."""
-    widths = [(0, 0)] * (x.ndim - len(low)) + [(int(a), int(b)) for a, b in zip(low, high, strict=True)]
-    if all(width == (0, 0) for width in widths):
-        return x
-    cropped = x[tuple(slice(max(0, -a), size - max(0, -b)) for size, (a, b) in zip(x.shape, widths, strict=True))]
-    widths = [(max(0, a), max(0, b)) for a, b in widths]
-    result = np.full([a + size + b for size, (a, b) in zip(cropped.shape, widths, strict=True)], value, x.dtype)
-    result[tuple(slice(a, a + size) for size, (a, _) in zip(cropped.shape, widths, strict=True))] = cropped
-    return result
 
 
 REDUCE_WINDOW = primitive(ReduceWindow)

@@ -404,9 +404,9 @@ OPERATORS = [
     ),
     Mutation(
         "a border is never cut",
-        "core/sardonyx/primitives/window.py",
-        "size - max(0, -b)",
-        "size",
+        "core/sardonyx/host/correlation.py",
+        "cropped = x[tuple(slice(max(0, -a), size - max(0, -b))",
+        "cropped = x[tuple(slice(max(0, -a), size)",
         ("tests/primitives/test_windows.py",),
     ),
 ]
