@@ -66,10 +66,10 @@ def test_a_change_ends_it(
             os.utime(path, ns=(path.stat().st_mtime_ns + 1,) * 2)
         case "gone":
             path.unlink()
-    assert cache.recall(b"key") is None
-    cache.keep(b"key", [PACKAGE], b"of one that recalled the former")
-    assert cache.recall(b"key") is None
+    cache.keep(b"other key", [PACKAGE], b"of one that recalled the former")
     monkeypatch.setattr(sources, "_relied", {})
+    assert cache.recall(b"key") is None
+    assert cache.recall(b"other key") is None
     cache.keep(b"key", [PACKAGE], b"others")
     assert bytes(cache.recall(b"key") or b"") == b"others"
 
@@ -80,15 +80,19 @@ def test_what_is_not_used_may_change(package: Path, own_cache: Path) -> None:
     assert cache.recall(b"key") is not None
 
 
-def test_what_was_recalled_rests_on_more(package: Path, own_cache: Path, tmp_path: Path) -> None:
+def test_what_was_recalled_rests_on_more(
+    package: Path, own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What this process keeps of it depends on sources that another had imported."""
     elsewhere = tmp_path / "elsewhere.py"
     elsewhere.touch()
     stamp = elsewhere.stat().st_size, elsewhere.stat().st_mtime_ns
     assert sources.rely({str(elsewhere): stamp})
     cache.keep(b"key", [PACKAGE], b"bytes")
+    monkeypatch.setattr(sources, "_relied", {})
     assert cache.recall(b"key") is not None
     elsewhere.write_text("# something")
+    monkeypatch.setattr(sources, "_relied", {})
     assert cache.recall(b"key") is None
 
 

@@ -42,8 +42,9 @@ def used(packages: Sequence[str]) -> Stamps:
 
 
 def rely(stamps: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether these sources are as they were; if so, what this process computes is held to depend on them, too."""
-    if any(_stamp(path) != stamp for path, stamp in stamps.items()):
+    """Whether these sources are as they were when this process first looked; if so, what it computes is held to depend
+    on them, too."""
+    if any(_relied.get(path) != stamp and _stamp(path) != stamp for path, stamp in stamps.items()):
         return False
     _relied.update(stamps)
     return True
