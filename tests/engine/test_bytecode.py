@@ -170,9 +170,14 @@ def test_the_library_itself_is_found_by_it() -> None:
 
 
 def test_where_there_are_no_files_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = list(sys.meta_path)
+    before = [finder for finder in sys.meta_path if not isinstance(finder, Finder)]
+    monkeypatch.setattr(sys, "meta_path", list(before))
     for name, value in (("platform", "emscripten"), ("frozen", True)):
         with monkeypatch.context() as patched:
             patched.setattr(sys, name, value, raising=False)
             bytecode.install()
     assert sys.meta_path == before
+    monkeypatch.setattr("atexit.register", lambda function: None)
+    for _ in range(2):  # as when a module is loaded again
+        bytecode.install()
+    assert len(sys.meta_path) == len(before) + 1

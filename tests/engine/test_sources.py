@@ -20,9 +20,15 @@ from tests.support.wheel import ROOT
 PACKAGE = "some_backend"
 
 
+def as_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on be a process that has seen nothing."""
+    monkeypatch.setattr(sources, "_relied", {})
+    monkeypatch.setattr(sources, "_looked_at", {})
+
+
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(sources, "_relied", {})
+    as_another(monkeypatch)
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
         del sys.modules[name]
@@ -67,16 +73,18 @@ def test_a_change_ends_it(
         case "gone":
             path.unlink()
     cache.keep(b"other key", [PACKAGE], b"of one that recalled the former")
-    monkeypatch.setattr(sources, "_relied", {})
+    as_another(monkeypatch)
     assert cache.recall(b"key") is None
     assert cache.recall(b"other key") is None
+    as_another(monkeypatch)
     cache.keep(b"key", [PACKAGE], b"others")
     assert bytes(cache.recall(b"key") or b"") == b"others"
 
 
-def test_what_is_not_used_may_change(package: Path, own_cache: Path) -> None:
+def test_what_is_not_used_may_change(package: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.keep(b"key", [PACKAGE], b"bytes")
     (package / "other.py").write_text("# something else\n")
+    as_another(monkeypatch)
     assert cache.recall(b"key") is not None
 
 
@@ -89,10 +97,10 @@ def test_what_was_recalled_rests_on_more(
     stamp = elsewhere.stat().st_size, elsewhere.stat().st_mtime_ns
     assert sources.rely({str(elsewhere): stamp})
     cache.keep(b"key", [PACKAGE], b"bytes")
-    monkeypatch.setattr(sources, "_relied", {})
+    as_another(monkeypatch)
     assert cache.recall(b"key") is not None
     elsewhere.write_text("# something")
-    monkeypatch.setattr(sources, "_relied", {})
+    as_another(monkeypatch)
     assert cache.recall(b"key") is None
 
 
@@ -102,6 +110,7 @@ def test_code_that_was_loaded_earlier_is_what_counts(package: Path, monkeypatch:
     monkeypatch.setitem(bytecode.seen, str(path), path.stat())
     before = sources.used([PACKAGE])
     path.write_text("# something else\n")
+    as_another(monkeypatch)
     assert sources.used([PACKAGE]) == before
     assert sources.rely(before)
 

@@ -1,10 +1,10 @@
 """The bytecode of a package's modules in one file, which a process opens in place of one for each module.
 
-To import a module Python looks for it in a folder, and opens and reads a file of bytecode: for the 200 modules of a
-session that is an eighth of the first answer, and more where files are slow to open. So what processes import is kept
-together as well, by the rules of Python's own bytecode: beside it, named for the build of Python, valid as long as the
-source has the time and the size that it was compiled at, and not written by `python -B`. What is not kept Python
-imports as always, and it is added when the process ends.
+To import a module Python looks for it in a folder, and opens and reads a file of bytecode: for the 100 to 250 modules
+of a session that is much of a small model's first answer, most of all where files are slow to open. So what processes
+import is kept together as well, by the rules of Python's own bytecode: beside it, named for the build of Python, valid
+as long as the source has the time and the size that it was compiled at, and not written by `python -B`. What is not
+kept Python imports as always, and it is added when the process ends.
 """
 
 from __future__ import annotations
@@ -187,7 +187,8 @@ def imported(name: str) -> Module | None:
 
 def install() -> None:
     """Have modules found by what is kept of their packages from here on, where packages lie in files."""
-    if sys.platform != "emscripten" and not getattr(sys, "frozen", False):
+    is_there = any(isinstance(finder, Finder) for finder in sys.meta_path)
+    if not is_there and sys.platform != "emscripten" and not getattr(sys, "frozen", False):
         finder = Finder()
         sys.meta_path.insert(0, finder)
         atexit.register(finder.keep)

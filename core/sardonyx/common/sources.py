@@ -23,6 +23,8 @@ Stamps: TypeAlias = dict[str, tuple[int, int]]
 
 _TEXT = ".wgsl"
 """How the names of shaders end, which modules beside them read."""
+_looked_at: dict[str, tuple[int, int] | None] = {}
+"""What files were when this process first looked, by path; None if there was none."""
 _relied: Stamps = {}
 """The sources that recalled results were computed by."""
 
@@ -36,7 +38,7 @@ def used(packages: Sequence[str]) -> Stamps:
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
         if path and name.partition(".")[0] in packages:
-            paths.add(path if os.path.exists(path) else _archive(path))
+            paths.add(path if _stamp(path) else _archive(path))
             paths |= {path for folder in getattr(module, "__path__", ()) for path in _shaders(folder)}
     return {path: stamp for path in sorted(paths) if (stamp := _stamp(path))} | _relied
 
@@ -44,7 +46,7 @@ def used(packages: Sequence[str]) -> Stamps:
 def rely(stamps: Mapping[str, tuple[int, int]]) -> bool:
     """Whether these sources are as they were when this process first looked; if so, what it computes is held to depend
     on them, too."""
-    if any(_relied.get(path) != stamp and _stamp(path) != stamp for path, stamp in stamps.items()):
+    if any(_stamp(path) != stamp for path, stamp in stamps.items()):
         return False
     _relied.update(stamps)
     return True
@@ -64,11 +66,13 @@ def _tell() -> bool:
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
-    try:
-        status = bytecode.seen.get(path) or os.stat(path)
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
+    if path not in _looked_at:
+        try:
+            status = bytecode.seen.get(path) or os.stat(path)
+            _looked_at[path] = status.st_size, status.st_mtime_ns
+        except OSError:
+            _looked_at[path] = None
+    return _looked_at[path]
 
 
 def _archive(path: str) -> str:
@@ -78,6 +82,7 @@ def _archive(path: str) -> str:
     return path
 
 
+@cache
 def _shaders(folder: str) -> list[str]:
     try:
         return [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(_TEXT)]
