@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import mmap
 import os
 import shutil
 import subprocess
@@ -167,6 +169,32 @@ def test_the_library_itself_is_found_by_it() -> None:
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     assert Loader.__name__ in done.stdout, done.stderr
+
+
+def test_what_is_loaded_stays_in_memory_once(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of the file go back to the system; what is read after that is the same."""
+    run()
+    dropped: list[int] = []
+
+    class Counted(mmap.mmap):
+        def madvise(self, option: int, *place: int) -> None:
+            dropped.append(option)
+            super().madvise(option, *place)
+
+    monkeypatch.setattr(bytecode.mmap, "mmap", Counted)
+    monkeypatch.setattr(bytecode, "_RESIDENT", 0)
+    monkeypatch.syspath_prepend(str(package.parent))
+    importlib.import_module(package.name)
+    monkeypatch.setitem(sys.modules, package.name, sys.modules.pop(package.name))
+    finder = Finder()
+    for name, folder in (("plain", package), ("inner", package), ("inner.deep", package / "inner")):
+        spec = finder.find_spec(f"{package.name}.{name}", [str(folder)])
+        assert spec is not None
+        assert isinstance(spec.loader, Loader)
+        scope: dict[str, object] = {}
+        exec(spec.loader.get_code(spec.name) or "", scope)
+        assert scope["VALUE"] == 1
+    assert dropped == [mmap.MADV_DONTNEED] * 3
 
 
 def test_where_there_are_no_files_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import atexit
 import marshal
+import mmap
 import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source, spec_from_file_location
-from mmap import ACCESS_READ, mmap
 from types import CodeType, ModuleType
 from typing import TypeAlias
 
+_RESIDENT = 1 << 18
+"""Bytes of code from which on their pages go back to the system: what is loaded is not needed twice."""
 _WORD = 4
 """Bytes of a number, and of Python's magic one."""
 _UNMARSHALLED = (AttributeError, EOFError, TypeError, ValueError)
@@ -56,6 +58,7 @@ class Finder:
     def __init__(self) -> None:
         self._kept: dict[str, dict[str, Module]] = {}
         self._missed: list[str] = []
+        self._resident = 0
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -75,11 +78,20 @@ class Finder:
             status = _status(source)
             if status and _stamp(status) == stamp:
                 seen[source] = status
+                self._bound(code)
                 loader = Loader(fullname, source, code)
                 folders = [base] if is_package else None
                 return spec_from_file_location(fullname, source, loader=loader, submodule_search_locations=folders)
         self._missed.append(fullname)
         return None
+
+    def _bound(self, code: bytes | memoryview) -> None:
+        """Have few pages of files in memory, those of this code among them."""
+        self._resident += len(code)
+        if sys.platform != "win32" and self._resident > _RESIDENT and isinstance(code, memoryview):
+            self._resident = 0
+            if isinstance(code.obj, mmap.mmap):
+                code.obj.madvise(mmap.MADV_DONTNEED)
 
     def invalidate_caches(self) -> None:
         """Read again what is kept when a module is next looked for."""
@@ -133,7 +145,8 @@ def read(package: str) -> dict[str, Module]:
     try:
         with open(_file(package), "rb") as file:
             # Windows lets nobody replace a file that is mapped.
-            stored = memoryview(file.read() if os.name == "nt" else mmap(file.fileno(), 0, access=ACCESS_READ))
+            is_mapped = sys.platform != "win32"
+            stored = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if is_mapped else file.read())
         start = 2 * _WORD + int.from_bytes(stored[_WORD : 2 * _WORD], "little")
         if stored[:_WORD] != MAGIC_NUMBER or start > len(stored):
             return {}
