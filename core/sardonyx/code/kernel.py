@@ -17,7 +17,6 @@ give the int32 index along the reduction axes in row-major order. Buffers are nu
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from sardonyx.common.cached import cached_property
@@ -36,6 +35,8 @@ def _fields(code: Kernel | Routine | Rows) -> dict[str, Any]:
 
 
 def _digest(code: Kernel | Routine | Rows) -> str:
+    import json  # which a kept plan of few kernels does without
+
     parts = [getattr(code, f.name) for f in fields(code) if f.name != "name"]
     return fingerprint(json.dumps(parts).encode()).hexdigest()[:16]
 
