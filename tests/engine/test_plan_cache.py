@@ -489,6 +489,39 @@ print(*sorted({UNASKED!r} & sys.modules.keys()))
     assert found[1] == ["0"]
 
 
+@pytest.mark.parametrize(
+    ("shape", "body"),
+    [
+        ((1, 2, 6, 6), "y = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
+        ((3, 2, 4), "y = LSTM <hidden_size = 5> (x, w, r)"),
+    ],
+    ids=["windows", "recurrent"],
+)
+def test_networks_run_without_the_primitives(shape: tuple[int, ...], body: str, tmp_path: Path, folder: Path) -> None:
+    """On NumPy, once there is a plan: functions of the host do what routines are."""
+    graph = onnx.parser.parse_graph(f"g (float{[*shape]} x) => (float[A, B, C, D] y) {{ {body} }}")
+    weights = {"w": np.full((1, 20, 4), 0.5, np.float32), "r": np.full((1, 20, 5), 0.1, np.float32)}
+    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items() if "LSTM" in body)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(with_opset(graph))
+    os.utime(path, (path.stat().st_mtime - 5,) * 2)
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    script = f"""
+import sys
+import numpy as np, sardonyx
+session = sardonyx.InferenceSession({str(path)!r}, providers=["NumpyExecutionProvider"])
+(y,) = session.run(None, {{"x": np.load({str(tmp_path / "x.npy")!r})}})
+np.save({str(tmp_path / "y.npy")!r}, y)
+print(session.compiled, int("sardonyx.primitives" in sys.modules))
+"""
+    (wanted,) = onnxruntime.InferenceSession(str(path)).run(None, {"x": x})
+    for told in ("1 1", "0 0"):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=500)
+        assert done.stdout.strip() == told
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-5)
+
+
 def test_routines_are_there_without_operators() -> None:
     """A process that finds a plan imports none of the modules that made it."""
     script = """

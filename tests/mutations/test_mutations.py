@@ -15,8 +15,9 @@ SHARDS = 8
 BOUND = 1800.0
 """Seconds for a shard, on a machine that does other things, too."""
 ROOMS = """
-core/api core/cli core/code core/common core/compiler core/genai core/model core/numpy_backend core/ops core/passes
-core/plans core/primitives core/quantization core/runtime core/sizes core/training core/vision wasm web webgpu_backend
+core/api core/cli core/code core/common core/compiler core/genai core/host core/model core/numpy_backend core/ops
+core/passes core/plans core/primitives core/quantization core/runtime core/sizes core/training core/vision wasm web
+webgpu_backend
 """
 
 

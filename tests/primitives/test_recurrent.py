@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from sardonyx.code.layer import Layer
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
-from sardonyx.primitives.layer import Layer
 from sardonyx.primitives.recurrent_layer import RECURRENT, recurrent
 from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference
 

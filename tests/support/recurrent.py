@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.primitives.layer import GATES, STATES, Layer
+from sardonyx.code.layer import GATES, STATES, Layer
 
 Array = np.ndarray[Any, Any]
 USUAL = {"rnn": ("tanh",), "gru": ("sigmoid", "tanh"), "lstm": ("sigmoid", "tanh", "tanh")}

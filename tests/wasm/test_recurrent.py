@@ -11,9 +11,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sardonyx.code.kernel import Routine
+from sardonyx.code.layer import STATES, Layer
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.evaluation import evaluate
-from sardonyx.primitives.layer import STATES, Layer
 from sardonyx.primitives.recurrent_layer import RECURRENT
 from sardonyx_wasm import routines
 from sardonyx_wasm.abi import SCRATCH

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sardonyx import primitives as p
+from sardonyx.code.layer import Layer
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.layer import Layer
 from sardonyx.primitives.recurrent_layer import recurrent
 from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support import require

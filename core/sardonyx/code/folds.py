@@ -1,9 +1,22 @@
-"""Folds: what reductions begin with."""
+"""Folds: what reductions begin with, and what combines two elements in NumPy."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+
+UFUNC: dict[str, Any] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "any": np.logical_or,
+    "all": np.logical_and,
+}
 
 
 def identity(function: str, dtype: DType) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sardonyx.host import products
 from sardonyx.host.products import narrowed, work_type
+from sardonyx.host.windows import bordered
 
 COLUMN_BYTES = 1 << 21
 """Bytes of columns that a convolution makes at a time: what stays in the cache until it is multiplied."""
@@ -239,15 +240,3 @@ def _spread(x: np.ndarray, spread: Any) -> np.ndarray:
     wide = np.zeros((*x.shape[:2], *sizes), x.dtype)
     wide[(slice(None), slice(None), *(slice(None, None, step) for step in spread))] = x
     return wide
-
-
-def bordered(x: np.ndarray, low: Sequence[Any], high: Sequence[Any], value: Any = 0) -> np.ndarray:
-    """x with a border of one number around its last axes, cut where a width is negative; x itself if all are 0."""
-    widths = [(0, 0)] * (x.ndim - len(low)) + [(int(a), int(b)) for a, b in zip(low, high, strict=True)]
-    if all(width == (0, 0) for width in widths):
-        return x
-    cropped = x[tuple(slice(max(0, -a), size - max(0, -b)) for size, (a, b) in zip(x.shape, widths, strict=True))]
-    widths = [(max(0, a), max(0, b)) for a, b in widths]
-    result = np.full([a + size + b for size, (a, b) in zip(cropped.shape, widths, strict=True)], value, x.dtype)
-    result[tuple(slice(a, a + size) for size, (a, _) in zip(cropped.shape, widths, strict=True))] = cropped
-    return result

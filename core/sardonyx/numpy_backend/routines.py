@@ -126,17 +126,25 @@ def _function(name: str) -> Function:
 
         return conv_general
     if name == "recurrent":
-        from sardonyx.primitives.recurrent_numpy import prepare
+        from sardonyx.host.recurrent import prepare
 
         return prepare
+    if name == "reduce_window":
+        from sardonyx.host.windows import fold
+
+        return _ruled(lambda *inputs, **attributes: [fold(*inputs, **attributes)])
     return FUNCTIONS.get(name) or _generic(name)
 
 
 def _generic(name: str) -> Function:
-    """The primitive's own NumPy rule, its result copied to the buffers."""
+    """The primitive's own NumPy rule."""
     from sardonyx.primitives import find  # which most networks do without
 
-    rule = find(name).numpy
+    return _ruled(find(name).numpy)
+
+
+def _ruled(rule: Callable[..., Sequence[np.ndarray]]) -> Function:
+    """A rule whose results are copied to the buffers."""
 
     def bind(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> Callable[[], None]:
         def run() -> None:

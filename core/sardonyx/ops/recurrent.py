@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from operator import eq
 
 from sardonyx import primitives as p
+from sardonyx.code.layer import GATES, STATES, Layer
 from sardonyx.common import dtypes
 from sardonyx.common.record import record
 from sardonyx.ops.lift import unset, without
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.recurrent_activation import activations
 from sardonyx.primitives.array import Array, Shape
-from sardonyx.primitives.layer import GATES, STATES, Layer
 from sardonyx.primitives.recurrent_layer import recurrent
 from sardonyx.sizes.symbolic import Size
 

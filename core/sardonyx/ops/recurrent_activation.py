@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sardonyx.primitives.recurrent_activation import Activation
+from sardonyx.code.activations import Activation
 
 ACTIVATIONS: dict[str, tuple[float | None, float | None]] = {
     "Affine": (1.0, 0.0),

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx.code.layer import STATES, Layer
+from sardonyx.host.recurrent import prepare
 from sardonyx.primitives.array import Array, Primitive, Shape, primitive
 from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values
-from sardonyx.primitives.layer import STATES, Layer
 from sardonyx.primitives.recurrent_loop import spell
-from sardonyx.primitives.recurrent_numpy import prepare
 
 
 class Recurrent(Primitive):

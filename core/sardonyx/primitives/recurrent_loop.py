@@ -11,16 +11,16 @@ from typing import TypeAlias
 
 import numpy as np
 
+from sardonyx.code.activations import ACTIVATIONS, Activation
+from sardonyx.code.layer import STATES, Layer
 from sardonyx.common import dtypes
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant, sizes
 from sardonyx.primitives.contraction import dot_general
 from sardonyx.primitives.control import loop
-from sardonyx.primitives.elementwise import cast, full, iota, literal, maximum, minimum, round_even, where
+from sardonyx.primitives.elementwise import cast, elementwise, full, iota, literal, maximum, minimum, round_even, where
 from sardonyx.primitives.indexing import gather
-from sardonyx.primitives.layer import STATES, Layer
 from sardonyx.primitives.movement import concat, flip, reshape, slice_axis, unsqueeze
-from sardonyx.primitives.recurrent_activation import of_array
 from sardonyx.primitives.reduction import max_, reduce
 from sardonyx.sizes.symbolic import Size, same
 
@@ -110,9 +110,9 @@ def functions(layer: Layer) -> list[Function]:
             if limit is not None:
                 x = minimum(maximum(x, -limit), limit)
             if layer.alike:
-                return of_array(layer.activations[0][place], x)
+                return _activated(layer.activations[0][place], x)
             lines = [slice_axis(x, 0, k, 1) for k in range(len(layer.activations))]
-            return concat([of_array(a[place], line) for a, line in zip(layer.activations, lines, strict=True)], 0)
+            return concat([_activated(a[place], line) for a, line in zip(layer.activations, lines, strict=True)], 0)
 
         return apply
 
@@ -247,3 +247,10 @@ def _turns(
 
     *states, rows = loop(literal(trips, dtypes.int64), None, states, turn)
     return states, reshape(rows, (width * trips, *rows.shape[2:]))
+
+
+def _activated(activation: Activation, x: Array) -> Array:
+    """The activation of an Array."""
+    name, alpha, beta = activation
+    result: Array = ACTIVATIONS[name](elementwise, x, alpha, beta)
+    return result

@@ -7,22 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.code.folds import identity
+from sardonyx.code.folds import UFUNC, identity
 from sardonyx.common import dtypes
 from sardonyx.primitives.array import Array, Primitive, primitive
 from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, cast, elementwise, native, widen
 from sardonyx.primitives.movement import flip, normalize_axes, normalize_axis, reshape
 from sardonyx.sizes.symbolic import product
-
-UFUNC: dict[str, Any] = {
-    "sum": np.add,
-    "prod": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "any": np.logical_or,
-    "all": np.logical_and,
-}
 
 
 class Reduce(Primitive):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from sardonyx.host import products
-from sardonyx.host.correlation import bordered
 from sardonyx.host.products import narrowed, work_type
+from sardonyx.host.windows import bordered
 from sardonyx.primitives.array import Array, Primitive, Shape, primitive
 from sardonyx.primitives.binding import bind
 from sardonyx.primitives.contraction import dot_general

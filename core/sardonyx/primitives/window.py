@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
 
-from sardonyx.code.folds import identity
 from sardonyx.common import dtypes
-from sardonyx.host.correlation import bordered
+from sardonyx.host.windows import fold
 from sardonyx.primitives.array import Array, Primitive, primitive
 from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, cast, native
-from sardonyx.primitives.reduction import UFUNC
 from sardonyx.sizes.symbolic import Size
 
 
@@ -39,30 +36,7 @@ class ReduceWindow(Primitive):
     def numpy(
         self, x: np.ndarray, function: str, window: Any, strides: Any, dilations: Any, low: Any, high: Any
     ) -> Values:
-        extreme = function.removeprefix("arg")
-        wide = x.astype(np.float32) if x.dtype == np.float16 and function == "sum" else x
-        padded = values = bordered(wide, low, high, identity(extreme, dtypes.of(x.dtype)))
-        outer = x.ndim - len(window)
-        steps = [_steps(*axis) for axis in zip(padded.shape[outer:], window, strides, dilations, strict=True)]
-        for axis, columns in enumerate(steps, outer):
-            before = (slice(None),) * axis
-            first, *others = (values[(*before, column)] for column in columns)
-            values = first.copy()
-            for other in others:
-                UFUNC[extreme](values, other, out=values)
-        if extreme == function:
-            return [values.astype(x.dtype, copy=False)]
-        places = np.zeros(values.shape, np.int64)
-        for place, columns in reversed(list(enumerate(product(*steps)))):
-            elements = padded[(..., *columns)]
-            np.copyto(places, place, where=(elements == values) | (elements != elements))
-        return [places]
-
-
-def _steps(size: int, window: int, stride: int, dilation: int) -> list[slice]:
-    """For each element of a window, the places of an axis that it meets."""
-    room = size - (window - 1) * dilation
-    return [slice(start, start + room, stride) for start in range(0, window * dilation, dilation)]
+        return [fold(x, function, window, strides, dilations, low, high)]
 
 
 def windows(size: Size, window: Size, stride: int, dilation: int, low: Size, high: Size) -> Size:

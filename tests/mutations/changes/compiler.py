@@ -397,14 +397,14 @@ OPERATORS = [
     ),
     Mutation(
         "the place of NaN in a window is the first one",
-        "core/sardonyx/primitives/window.py",
+        "core/sardonyx/host/windows.py",
         "where=(elements == values) | (elements != elements)",
         "where=(elements == values) | (values != values)",
         ("tests/primitives/test_windows.py::test_reduce_window",),
     ),
     Mutation(
         "a border is never cut",
-        "core/sardonyx/host/correlation.py",
+        "core/sardonyx/host/windows.py",
         "cropped = x[tuple(slice(max(0, -a), size - max(0, -b))",
         "cropped = x[tuple(slice(max(0, -a), size)",
         ("tests/primitives/test_windows.py",),

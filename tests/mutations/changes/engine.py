@@ -173,6 +173,20 @@ SESSIONS = [
         ("tests/engine/test_plan_cache.py",),
     ),
     Mutation(
+        "what other sources have made is taken",
+        "core/sardonyx/common/sources.py",
+        "if any(_stamp(path) != stamp for path, stamp in stamps.items()):",
+        "if not stamps:",
+        ("tests/engine/test_sources.py",),
+    ),
+    Mutation(
+        "the code of an earlier source is loaded",
+        "core/sardonyx/common/bytecode.py",
+        "if status and _stamp(status) == stamp:",
+        "if status:",
+        ("tests/engine/test_bytecode.py",),
+    ),
+    Mutation(
         "the most recently used entries go",
         "core/sardonyx/common/cache.py",
         "key=lambda entry: entry[0].st_mtime, reverse=True)",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sardonyx import primitives as p
+from sardonyx.code.layer import Layer
 from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.ranges import integers, least
 from sardonyx.primitives.array import Equation
-from sardonyx.primitives.layer import Layer
 
 from ..routines.recurrent import rows_at_once
 from .legalizer import Legalizer

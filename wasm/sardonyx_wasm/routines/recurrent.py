@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from sardonyx.code.activations import ACTIVATIONS
 from sardonyx.code.kernel import Routine
+from sardonyx.code.layer import GATES, STATES, Layer
 from sardonyx.common.dtypes import by_name
 from sardonyx.numpy_backend.routines import decode
-from sardonyx.primitives.layer import GATES, STATES, Layer
-from sardonyx.primitives.recurrent_activation import ACTIVATIONS
 
 from .. import vectors
 from ..abi import SCRATCH

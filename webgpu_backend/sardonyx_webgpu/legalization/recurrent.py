@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sardonyx import primitives as p
+from sardonyx.code.layer import GATES, Layer
 from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.compiler.views import SHIFTS
 from sardonyx.primitives.array import Array, Equation
-from sardonyx.primitives.layer import GATES, Layer
 from sardonyx.sizes.symbolic import hint, product
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.routines.phases import phases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sardonyx.primitives.layer import GATES, Layer
+from sardonyx.code.layer import GATES, Layer
 
 
 class Phase(NamedTuple):

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx.code.activations import ACTIVATIONS, Activation
 from sardonyx.code.kernel import Routine
+from sardonyx.code.layer import Layer
 from sardonyx.code.program import Value, const
 from sardonyx.code.program import call as call_
 from sardonyx.numpy_backend.routines import decode
-from sardonyx.primitives.layer import Layer
-from sardonyx.primitives.recurrent_activation import ACTIVATIONS, Activation
 from sardonyx_webgpu.code import WORKGROUP, Code
 from sardonyx_webgpu.extents import call, constant, divided_up, size
 from sardonyx_webgpu.routines.frame import Frame

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sardonyx import primitives as p
+from sardonyx.code.layer import STATES, Layer
 from sardonyx.ops.gradient.rule import Gradients, NestedRule, Pull, spelled_out, zeros_like
 from sardonyx.primitives.array import Array, Equation
-from sardonyx.primitives.layer import STATES, Layer
 from sardonyx.primitives.recurrent_loop import Function, Step, functions, over_steps, split, turned
 from sardonyx.sizes.symbolic import Size, same
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sardonyx import primitives as p
+from sardonyx.code.layer import Layer
 from sardonyx.common import dtypes
 from sardonyx.common.record import record, replace
 from sardonyx.ops.operator import sample, scattered
 from sardonyx.ops.recurrent import Linear, LongShortTermMemory
 from sardonyx.primitives.array import Array, Shape
 from sardonyx.primitives.binding import constant
-from sardonyx.primitives.layer import Layer
 from sardonyx.primitives.recurrent_loop import rounded
 
 W = (256 * scattered(1, 3, 16) - 128).astype(np.int8)

@@ -9,12 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from sardonyx.code import scalar
-from sardonyx.primitives.array import Array
-from sardonyx.primitives.elementwise import elementwise
-
 Call: TypeAlias = Callable[..., Any]
 Formula: TypeAlias = Callable[[Call, Any, float, float], Any]
 Activation: TypeAlias = tuple[str, float, float]
@@ -39,34 +33,4 @@ ACTIVATIONS: dict[str, Formula] = {
     "softsign": lambda f, x, alpha, beta: x / (1.0 + f("abs", x)),
     "tanh": lambda f, x, alpha, beta: f("tanh", x),
     "thresholdedrelu": lambda f, x, alpha, beta: f("where", x > alpha, x, 0.0),
-}
-
-
-def of_array(activation: Activation, x: Array) -> Array:
-    """The activation of an Array."""
-    name, alpha, beta = activation
-    result: Array = ACTIVATIONS[name](elementwise, x, alpha, beta)
-    return result
-
-
-def of_numpy(activation: Activation, x: np.ndarray, out: np.ndarray) -> None:
-    """Put the activation of a NumPy array of floats into another, or into the same."""
-    name, alpha, beta = activation
-    if name in _DIRECT:
-        _DIRECT[name](x, out)
-    else:
-        np.copyto(out, ACTIVATIONS[name](_numpy, x, alpha, beta))
-
-
-def _numpy(function: str, *operands: Any) -> Any:
-    return scalar.FUNCTIONS[function].numpy(*operands)
-
-
-_ZERO = {np.dtype(name): np.zeros(1, name) for name in ("float32", "float64")}
-"""NumPy takes arrays sooner than numbers."""
-
-_DIRECT: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
-    "relu": lambda x, out: np.maximum(x, _ZERO[x.dtype], out=out),
-    "sigmoid": lambda x, out: scalar.FUNCTIONS["sigmoid"].numpy(x, out),
-    "tanh": lambda x, out: np.tanh(x, out=out),
 }

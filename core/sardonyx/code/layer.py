@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sardonyx.code.activations import Activation
 from sardonyx.common.record import record
-from sardonyx.primitives.recurrent_activation import Activation
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 """The gates of a cell: hidden; update, reset, hidden; input, output, forget, cell."""

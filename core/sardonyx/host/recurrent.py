@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sardonyx.primitives.layer import STATES, Layer
-from sardonyx.primitives.recurrent_activation import of_numpy
+from sardonyx.code import scalar
+from sardonyx.code.activations import ACTIVATIONS, Activation
+from sardonyx.code.layer import STATES, Layer
 
 Sums: TypeAlias = Sequence[tuple[np.ndarray, ...]]
 """For each direction what is added, what to it, and where the sum goes."""
@@ -98,13 +99,13 @@ class _Steps:
         layer = self.layer
         clip = layer.clip if place < 2 else None
         if layer.alike and clip is None:
-            return partial(of_numpy, layer.activations[0][place])
+            return partial(_activate, layer.activations[0][place])
 
         def apply(x: np.ndarray, out: np.ndarray) -> None:
             if clip is not None:
                 x = np.clip(x, -clip, clip, out=out)
             for d, activations in enumerate(layer.activations):
-                of_numpy(activations[place], x[..., d, :, :], out[..., d, :, :])
+                _activate(activations[place], x[..., d, :, :], out[..., d, :, :])
 
         return apply
 
@@ -218,3 +219,26 @@ class _Rounded:
         np.rint(whole, out=whole)
         # The lowest state is rounded as `low` is, so none is below that; the highest may be 256 above.
         np.minimum(whole, low[:, None], out=whole)
+
+
+def _activate(activation: Activation, x: np.ndarray, out: np.ndarray) -> None:
+    """Put the activation of a NumPy array of floats into another, or into the same."""
+    name, alpha, beta = activation
+    if name in _DIRECT:
+        _DIRECT[name](x, out)
+    else:
+        np.copyto(out, ACTIVATIONS[name](_numpy, x, alpha, beta))
+
+
+def _numpy(function: str, *operands: Any) -> Any:
+    return scalar.FUNCTIONS[function].numpy(*operands)
+
+
+_ZERO = {np.dtype(name): np.zeros(1, name) for name in ("float32", "float64")}
+"""NumPy takes arrays sooner than numbers."""
+
+_DIRECT: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
+    "relu": lambda x, out: np.maximum(x, _ZERO[x.dtype], out=out),
+    "sigmoid": lambda x, out: scalar.FUNCTIONS["sigmoid"].numpy(x, out),
+    "tanh": lambda x, out: np.tanh(x, out=out),
+}
