@@ -396,6 +396,13 @@ OPERATORS = [
         ("tests/operators/test_windows.py",),
     ),
     Mutation(
+        "equal elements change places when they are sorted downwards",
+        "core/sardonyx/primitives/reduction.py",
+        'order = x.shape[axis] - 1 - np.flip(np.argsort(backwards, axis=axis, kind="stable"), axis)',
+        'order = np.flip(np.argsort(x, axis=axis, kind="stable"), axis)',
+        ("tests/primitives",),
+    ),
+    Mutation(
         "the place of NaN in a window is the first one",
         "core/sardonyx/host/windows.py",
         "where=(elements == values) | (elements != elements)",
