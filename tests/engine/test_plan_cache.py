@@ -193,7 +193,7 @@ def test_what_was_read_is_not_stored_again(tmp_path: Path, folder: Path) -> None
         x = {"x": np.ones((1, 256), np.float32)}
         expected = session(path).run(None, x)
         (entry,) = set(entries(folder)) - before
-        assert entry.stat().st_size < 40_000
+        assert entry.stat().st_size < weights.nbytes / 4  # most of it are the names of sources
         assert_same(session(path).run(None, x), expected)
 
 
