@@ -8,6 +8,9 @@ Operators call them by `primitives.host`. A function takes arrays and, by keywor
 gives an array or a sequence of them. Strings come as arrays of objects, all of them `str`, and any array of strings may
 be given. Functions are pure unless they say otherwise: equal arguments give equal results, and what depends on
 constants alone is called once.
+
+Beside them stand the rules of primitives that most networks have, as NumPy's provider and constants use them:
+`products`, `correlation`, `windows`, `recurrent`.
 """
 
 from __future__ import annotations
