@@ -167,7 +167,9 @@ def test_the_library_itself_is_found_by_it() -> None:
     )
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=500
+        )
     assert Loader.__name__ in done.stdout, done.stderr
 
 
