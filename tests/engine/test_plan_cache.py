@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from sardonyx.common import cache, sources
 from sardonyx.compiler.compile import Compiler
 from sardonyx.demo import assets
 from sardonyx.ops.operator import Operator
+from sardonyx.passes.levels import GraphOptimizationLevel
 from sardonyx.plans import plan_cache
 from sardonyx.plans.plan_cache import key
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
@@ -250,6 +252,8 @@ def test_damaged_entries_are_replaced(damage: Callable[[bytes], bytes], folder: 
     data = convolution()
     expected = session(data).run(None, IMAGE)
     (entry,) = entries(folder)
+    entry.unlink()
+    session(data)  # by now all is imported that an entry names
     whole = entry.read_bytes()
     entry.write_bytes(damage(whole))
     compiled.clear()
@@ -520,6 +524,17 @@ print(session.compiled, int("sardonyx.primitives" in sys.modules))
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=500)
         assert done.stdout.strip() == told
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-5)
+
+
+def test_what_is_kept_is_plain() -> None:
+    """Numbers and texts of other types become Python's own; what only this process can hold is refused."""
+    data = {"a": [1, 2.5, None, True], "b": ("text", (1 << 80,)), "c": GraphOptimizationLevel.ORT_ENABLE_BASIC}
+    found = pickle.loads(plan_cache._plain(data | {"d": np.float64(0.1)}))
+    assert found == data | {"d": 0.1}
+    assert [type(found[name]) for name in "cd"] == [int, float]
+    for refused in (np.int64(3), np.zeros(3), len, object(), lambda: 0):
+        with pytest.raises(TypeError, match="cannot be kept"):
+            plan_cache._plain([refused])
 
 
 def test_routines_are_there_without_operators() -> None:

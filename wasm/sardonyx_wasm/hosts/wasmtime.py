@@ -150,8 +150,8 @@ class WasmtimeHost:
                 try:
                     interface, code = Interface.from_bytes(artifact)
                     compiled = Code.deserialize(self.engine, code)
-                except (WasmtimeError, ValueError):
-                    return None  # made for another processor
+                except (WasmtimeError, EOFError, TypeError, ValueError):
+                    return None  # made for another processor, or no module at all
                 loaded = self._loaded[key] = WasmtimeModule(self, interface, lambda: compiled)
             return loaded
 
