@@ -207,6 +207,13 @@ class _Accumulate(Primitive):
     name = "accumulate"
 
 
+class _BlockExtremes(Primitive):
+    """The lowest and the highest of every `block` elements of x [n], of float32, both [blocks]."""
+
+    name = "block_extremes"
+    block = 1 << 14
+
+
 class _ScatterUpdates(Primitive):
     """The primitive `scatter` without indices that merely count; `lines` pairs axes of x and of the indices instead."""
 
@@ -220,4 +227,5 @@ class _WalkTrees(Primitive):
 
 
 ACCUMULATE, ATTEND, SCATTER_UPDATES, WALK_TREES = _Accumulate(), _Attend(), _ScatterUpdates(), _WalkTrees()
+BLOCK_EXTREMES = _BlockExtremes()
 RESAMPLE, SELECT, SORT_LINES, SUPPRESS = _Resample(), _Select(), _SortLines(), _Suppress()

@@ -116,17 +116,12 @@ class DequantizeLinear(Operator, since=10):
     ]
 
 
-def _extreme(x: Array, function: str) -> Array:
-    """The lowest or highest of all elements, by rows: a GPU gives one thread to each result of a reduction."""
-    return p.reduce(p.reduce(x, function, [-1]) if x.rank > 1 else x, function)
-
-
 class DynamicQuantizeLinear(Operator, since=11):
     """x as uint8, with the scale and zero point that cover its values and 0."""
 
     def expand(self, x: Array) -> Sequence[Array]:
-        high = p.maximum(_extreme(x, "max"), 0.0)
-        low = p.minimum(_extreme(x, "min"), 0.0)
+        low, high = p.extremes(x)
+        low, high = p.minimum(low, 0.0), p.maximum(high, 0.0)
         scale = (high - low) / 255.0
         scale = p.where(p.equal(scale, 0.0), 1.0, scale)
         zero = p.minimum(p.maximum(p.round_even(-low / scale), 0.0), 255.0)
@@ -135,6 +130,7 @@ class DynamicQuantizeLinear(Operator, since=11):
 
     samples = [
         sample((3, 4), outputs=3),
+        sample((5, 3, 1200), outputs=3),
         sample(np.array([1, 2.5, 4], np.float32), outputs=3),
         sample(np.array([-1, -2.5], np.float32), outputs=3),
     ]

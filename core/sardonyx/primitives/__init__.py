@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from sardonyx.primitives.pairwise_coupling import coupling
     from sardonyx.primitives.random import random_bits, random_key, random_normal, random_uniform
     from sardonyx.primitives.recurrent_layer import recurrent
-    from sardonyx.primitives.reduction import arg, cumulative, max_, mean, reduce, sort, sum_
+    from sardonyx.primitives.reduction import arg, cumulative, extremes, max_, mean, reduce, sort, sum_
     from sardonyx.primitives.selection import top_k
     from sardonyx.primitives.weight_gradient import conv_weights
     from sardonyx.primitives.window import reduce_window, windows
@@ -131,6 +131,7 @@ __all__ = [
     "equal",
     "erf",
     "exp",
+    "extremes",
     "flip",
     "floor",
     "full",
@@ -203,6 +204,7 @@ _HOMES = {
     "coupling": "pairwise_coupling",
     "cumulative": "reduction",
     "dot_general": "contraction",
+    "extremes": "reduction",
     "fourier": "fourier",
     "loop": "control",
     "matmul": "contraction",

@@ -40,6 +40,23 @@ class Reduce(Primitive):
         return [np.asarray(result).astype(x.dtype)]
 
 
+class Extremes(Primitive):
+    """The lowest and the highest of all elements: infinities where there are none, NaN where one is."""
+
+    name = "extremes"
+
+    def infer(self, x: Array) -> Types:
+        return [(x.dtype, ()), (x.dtype, ())]
+
+    def numpy(self, x: np.ndarray) -> Values:
+        axes = tuple(range(x.ndim))
+        return [*REDUCE.numpy(x, function="min", axes=axes), *REDUCE.numpy(x, function="max", axes=axes)]
+
+    def expand(self, x: Array) -> Sequence[Array]:
+        """By rows: a GPU gives one thread to each result of a reduction."""
+        return [reduce(reduce(x, function, [-1]) if x.rank > 1 else x, function) for function in ("min", "max")]
+
+
 class Cumulative(Primitive):
     """Running `sum` or `prod` along an axis."""
 
@@ -77,6 +94,7 @@ class Sort(Primitive):
 
 
 REDUCE = primitive(Reduce)
+EXTREMES = primitive(Extremes)
 CUMULATIVE = primitive(Cumulative)
 SORT = primitive(Sort)
 
@@ -108,6 +126,17 @@ def sum_(x: Array, axes: Sequence[int] | None = None, keepdims: bool = False) ->
 def max_(x: Array, axes: Sequence[int] | None = None, keepdims: bool = False) -> Array:
     """The largest element along axes; NaN if one is there."""
     return reduce(x, "max", axes, keepdims)
+
+
+def extremes(x: Array) -> tuple[Array, Array]:
+    """The lowest and the highest of all elements of floats, found in one pass; NaN if one is there.
+
+    >>> from sardonyx.primitives.binding import constant
+    >>> [float(found.value) for found in extremes(constant([[0.5, -3.0], [4.0, 1.0]]))]
+    [-3.0, 4.0]
+    """
+    low, high = bind(EXTREMES, native(x))
+    return cast(low, x.dtype), cast(high, x.dtype)
 
 
 def mean(x: Array, axes: Sequence[int] | None = None, keepdims: bool = False) -> Array:

@@ -123,6 +123,20 @@ PAGES = [
 
 WASM = [
     Mutation(
+        "what is left behind the last whole vector is not looked at",
+        "wasm/sardonyx_wasm/routines/extremes.py",
+        "_take(f, found[0], f32x4.load(end - 16))",
+        "_take(f, found[0], f32x4.load(end - 32))",
+        ("tests/wasm/test_extremes.py",),
+    ),
+    Mutation(
+        "NaN is no extreme",
+        "wasm/sardonyx_wasm/routines/extremes.py",
+        "f.set(nan, nan | (x != x))",
+        "f.set(nan, nan | (x < x))",
+        ("tests/wasm/test_extremes.py",),
+    ),
+    Mutation(
         "weights that hosts add in 16 bits may be too large for them",
         "wasm/sardonyx_wasm/primitives.py",
         "    pair = 128\n",

@@ -35,6 +35,7 @@ _RULES = {
     "conv_general": ("convolutions.conv_general", "integers.conv_general"),
     "conv_weights": ("weights.conv_weights",),
     "cumulative": ("scanning.cumulative",),
+    "extremes": ("extremes.extremes",),
     "recurrent": ("recurrent.pack",),
     "reduce_window": ("pooling.window",),
     "scatter": ("scattering.scatter",),
@@ -70,6 +71,7 @@ _CONDITIONS: dict[str, Callable[[Legalizer, Equation], bool]] = {
 _TAKES = {
     "attention": "attention.takes",
     "conv_weights": "weights.takes",
+    "extremes": "extremes.takes",
     "recurrent": "recurrent.takes",
     "top_k": "selection.takes",
     "tree_ensemble": "trees.takes",

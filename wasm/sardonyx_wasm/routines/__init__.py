@@ -20,6 +20,7 @@ Writer: TypeAlias = Callable[[Unit, Routine], Code]
 WRITERS = {
     "accumulate": "cumulative.accumulate",
     "attend": "attention.attend",
+    "block_extremes": "extremes.block_extremes",
     "conv_grouped": "grouped.conv_grouped",
     "conv_line_int8": "winograd_line.conv_line_int8",
     "conv_packed": "convolution.conv_packed",
