@@ -5,11 +5,11 @@ A maker is given buffers and parameters; it gives what runs the kernel on them.
 
 from __future__ import annotations
 
+import functools
 import marshal
 import math
 import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from types import CodeType
 from typing import Any, TypeAlias
 
@@ -50,13 +50,21 @@ def _key(kernels: Sequence[Kernel]) -> bytes:
     return repr(("makers", sources.installation(PACKAGES), sys.version, [kernel.key for kernel in kernels])).encode()
 
 
-@lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=4096)
 def _compiled(text: str) -> CodeType:
     return compile(text, "<kernel>", "exec")
 
 
-@lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=4096)
 def _maker(code: CodeType) -> Maker:
+    made: dict[str, Maker] = {}
+    exec(code, _scope(), made)
+    return made["make"]
+
+
+@functools.cache
+def _scope() -> dict[str, Any]:
+    """What the code of kernels calls."""
     scope: dict[str, Any] = {
         "np": np,
         "strided": strided,
@@ -67,9 +75,7 @@ def _maker(code: CodeType) -> Maker:
     scope |= {"axis_index": axis_index, "widened": widened, "place": place, "bound": bound}
     scope |= {f"f_{name}": function.numpy for name, function in scalar.FUNCTIONS.items()}
     scope |= {f"t_{dtype.name}": dtype.storage for dtype in dtypes.ALL}
-    exec(code, scope)
-    maker: Maker = scope["make"]
-    return maker
+    return scope
 
 
 def axis_index(rank: int, axis: int, size: int) -> np.ndarray:
