@@ -40,3 +40,8 @@ def test_all_nan_and_all_infinite() -> None:
         x = np.full(70, number, np.float32)
         for some in run("block_extremes", [x], [("float32", (1,))] * 2, {}):
             assert_array_equal(some, [number])
+
+
+def test_nothing_has_no_blocks() -> None:
+    for some in run("block_extremes", [np.empty(0, np.float32)], [("float32", (0,))] * 2, {}, open_sizes=True):
+        assert some.shape == (0,)

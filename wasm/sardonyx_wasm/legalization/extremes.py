@@ -13,9 +13,9 @@ _MOVES = frozenset({"reshape", "transpose"})
 
 
 def takes(equation: Equation, target: str) -> bool:
-    """Whether the routine finds them: of what has elements, of float32."""
+    """Whether the routine finds them: of float32, unless there are no elements for certain."""
     (x,) = equation.inputs
-    return x.dtype is dtypes.float32 and 0 not in x.shape
+    return x.dtype is dtypes.float32 and all(size for size in x.shape if isinstance(size, int))
 
 
 def extremes(legalizer: Legalizer, equation: Equation) -> bool:
@@ -26,7 +26,7 @@ def extremes(legalizer: Legalizer, equation: Equation) -> bool:
     types = [(output.dtype, (blocks,)) for output in equation.outputs]
     found = legalizer.trace.append(own.BLOCK_EXTREMES, (x,), {}, types)
     for output, some, function in zip(equation.outputs, found, ("min", "max"), strict=True):
-        one = some if blocks == 1 else p.reduce(some, function)
+        one = p.reduce(some, function) if not isinstance(blocks, int) or blocks > 1 else some
         legalizer.define_reshaped(output, one)
     return True
 

@@ -20,7 +20,7 @@ _VECTORS = 4
 
 
 def block_extremes(unit: Unit, routine: Routine) -> Code:
-    """x [n] of float32 -> the lowest and the highest of each block, both [blocks]; n is not 0."""
+    """x [n] of float32 -> the lowest and the highest of each block, both [blocks]."""
     return Code(frame.general(unit, routine, _write), frame.units(routine.outputs[0]))
 
 
