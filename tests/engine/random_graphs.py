@@ -26,8 +26,24 @@ _BINARY = ("Add", "Sub", "Mul", "Max", "Min")
 _SMALL = frozenset({"Erf", "Sigmoid", "Sin", "Softmax", "Tanh"})
 """Operators whose results are 1 at most,"""
 _KEPT = frozenset(
-    {"Abs", "Concat", "Expand", "Gather", "Max", "Min", "Neg", "Pad", "ReduceMax", "ReduceMean", "ReduceMin", "Relu"}
-    | {"Reshape", "Slice", "Split", "Transpose"}
+    [
+        "Abs",
+        "Concat",
+        "Expand",
+        "Gather",
+        "Max",
+        "Min",
+        "Neg",
+        "Pad",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "Relu",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Transpose",
+    ]
 )
 """and those whose results are no larger than what they are made of."""
 _FOLDS = ("ReduceSum", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSumSquare")

@@ -1,12 +1,16 @@
-"""The lowest and the highest of blocks of floats, against NumPy; and what finds all of them on every provider."""
+"""The lowest and the highest of blocks of floats, against NumPy; and how models come to them, against onnxruntime."""
 
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import pytest
 from numpy.testing import assert_array_equal
 
+import sardonyx
 from sardonyx_wasm.primitives import BLOCK_EXTREMES
+from tests.engine.graphs import model
+from tests.engine.providers import WASM
 from tests.support import require
 from tests.wasm.compiled import run
 
@@ -45,3 +49,23 @@ def test_all_nan_and_all_infinite() -> None:
 def test_nothing_has_no_blocks() -> None:
     for some in run("block_extremes", [np.empty(0, np.float32)], [("float32", (0,))] * 2, {}, open_sizes=True):
         assert some.shape == (0,)
+
+
+def test_one_plan_finds_them_where_elements_lie() -> None:
+    text = """
+    g (float[N, M] x) => (uint8[M, N] y, float s, uint8 z)
+    {
+      turned = Transpose (x)
+      y, s, z = DynamicQuantizeLinear (turned)
+    }
+    """
+    session = sardonyx.InferenceSession(model(text), providers=[WASM])
+    theirs = onnxruntime.InferenceSession(model(text), providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(0)
+    for shape in ((3, 5), (1, 1), (130, 260), (4, BLOCK)):
+        feeds = {"x": rng.normal(size=shape).astype(np.float32)}
+        for found, wanted in zip(session.run(None, feeds), theirs.run(None, feeds), strict=True):
+            assert_array_equal(found, wanted, strict=True)
+    (plan,) = session.plans
+    assert [code["primitive"] for code in plan.codes if code["kind"] == "routine"] == ["block_extremes"]
+    assert not any("transpose" in code["name"] for code in plan.codes)

@@ -129,7 +129,7 @@ def max_(x: Array, axes: Sequence[int] | None = None, keepdims: bool = False) ->
 
 
 def extremes(x: Array) -> tuple[Array, Array]:
-    """The lowest and the highest of all elements of floats, found in one pass; NaN if one is there.
+    """The lowest and the highest of all elements of floats; NaN if one is there.
 
     >>> from sardonyx.primitives.binding import constant
     >>> [float(found.value) for found in extremes(constant([[0.5, -3.0], [4.0, 1.0]]))]

@@ -130,6 +130,13 @@ WASM = [
         ("tests/wasm/test_extremes.py",),
     ),
     Mutation(
+        "a plan is for the blocks of the call at hand alone",
+        "wasm/sardonyx_wasm/legalization/extremes.py",
+        "p.reduce(some, function) if not isinstance(blocks, int) or blocks > 1 else some",
+        "p.reduce(some, function) if blocks > 1 else some",
+        ("tests/wasm/test_extremes.py",),
+    ),
+    Mutation(
         "NaN is no extreme",
         "wasm/sardonyx_wasm/routines/extremes.py",
         "f.set(nan, nan | (x != x))",

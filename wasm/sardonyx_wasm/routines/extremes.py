@@ -6,15 +6,19 @@ is NaN, which the slow instructions hand on in the end.
 
 from __future__ import annotations
 
+from functools import reduce
 from math import inf
 
 from sardonyx.code.kernel import Routine
 
-from ..assembler import Expr, Function, Variable, f32, f32x4, i32
+from .. import vectors
+from ..assembler import Expr, Function, Variable, f32x4, i32
 from ..code import Code, Unit
 from ..primitives import BLOCK_EXTREMES
+from ..scalars.values import kind
 from . import frame
 
+_FLOAT = kind("float32")
 _VECTORS = 4
 """Vectors at once, each with a result of its own that the next turn waits for."""
 
@@ -27,6 +31,7 @@ def block_extremes(unit: Unit, routine: Routine) -> Code:
 def _write(unit: Unit, routine: Routine) -> Function:
     with frame.function(unit, routine) as f:
         x, low, high = frame.buffers(f, routine)
+        scope = vectors.FunctionScope(unit, f)
         size = 4 * BLOCK_EXTREMES.block
         last = f.let(x + frame.size(f, routine.inputs[0][0]) * 4)
         found = [tuple(f.local(f32x4) for _ in ("low", "high", "nan")) for _ in range(_VECTORS)]
@@ -51,8 +56,10 @@ def _write(unit: Unit, routine: Routine) -> Function:
             with f.while_(i32.lt_u(at, end)):
                 _take(f, found[0], f32x4.load32_splat(at))
                 f.set(at, at + 4)
-            for function, target, results in (("min", low, 0), ("max", high, 1)):
-                f.store(target + block * 4, _one(f, function, [vector[results] | vector[2] for vector in found]))
+            for function, target, kept in (("min", low, 0), ("max", high, 1)):
+                lanes = [vector[kept] | vector[2] for vector in found]
+                total = reduce(getattr(f32x4, function), lanes)
+                f.store(target + block * 4, vectors.horizontal(scope, function, _FLOAT, (total,)))
     return f
 
 
@@ -63,12 +70,3 @@ def _take(f: Function, vector: tuple[Variable, ...], x: Expr) -> None:
     f.set(low, f32x4.pmin(low, x))
     f.set(high, f32x4.pmax(high, x))
     f.set(nan, nan | (x != x))
-
-
-def _one(f: Function, function: str, vectors: list[Expr]) -> Expr:
-    """The least or greatest of all lanes, NaN if one is."""
-    lanes = [f.let(f32x4.extract_lane(vector, lane=lane)) for vector in map(f.let, vectors) for lane in range(4)]
-    total, *others = lanes
-    for other in others:
-        total = getattr(f32, function)(total, other)
-    return total
