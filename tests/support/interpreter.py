@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from sardonyx.code import scalar
+from sardonyx.code.approximation import Approximation
 from sardonyx.code.program import Program
-from sardonyx.code.transcendental import Approximation
 from sardonyx.common import dtypes
 
 Array = np.ndarray
@@ -37,7 +37,10 @@ def apply(code: Approximation, *operands: Array) -> Array:
     frame.variables = {name: operand.ravel() for (name, _), operand in zip(code.params, operands)}
     with np.errstate(all="ignore"):
         frame.run(code.body[:-1], np.ones(frame.points, bool))
-        return np.broadcast_to(frame.value(code.body[-1][1]), frame.points).reshape(operands[0].shape)
+        result = np.broadcast_to(frame.value(code.body[-1][1]), frame.points).reshape(operands[0].shape)
+        if code.beyond and (large := np.abs(operands[0]) > code.beyond.limit).any():
+            result = np.where(large, apply(code.beyond.function, *operands), result)
+        return result
 
 
 def storage(dtype: str) -> np.dtype[Any]:

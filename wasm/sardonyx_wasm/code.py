@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from sardonyx.code import transcendental
+from sardonyx.code.approximation import Approximation
 from sardonyx.common.record import record
 
 from .assembler import Function, Module, ValueType, i32
@@ -39,7 +39,7 @@ class Unit(ABC):
         return self.once("helper", name, lambda: HELPERS[name](self.module))  # type: ignore[no-any-return]
 
     @abstractmethod
-    def written(self, function: transcendental.Approximation) -> Function:
+    def written(self, function: Approximation) -> Function:
         """A transcendental function of scalars."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sardonyx.code import transcendental
+from sardonyx.code.approximation import Approximation
 from sardonyx.code.kernel import Kernel, Routine
 from sardonyx.code.program import Program
 from sardonyx.common.record import replace
@@ -38,7 +38,7 @@ def generate(
 class Generator(Unit):
     """Writes codes of any kind into its module."""
 
-    def written(self, function: transcendental.Approximation) -> Function:
+    def written(self, function: Approximation) -> Function:
         return self.once("written", function.name, lambda: programs.write_function(self, function))  # type: ignore[no-any-return]
 
     def code(self, source: Program | Kernel | Routine) -> Code:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from sardonyx.code import transcendental
+from sardonyx.code.approximation import Approximation
 from sardonyx.code.program import Program
 
 from .assembler import Expr, Function, Variable, i32
@@ -35,12 +35,16 @@ def write(unit: Unit, program: Program) -> Code:
     return Code(f, first)
 
 
-def write_function(unit: Unit, function: transcendental.Approximation) -> Function:
+def write_function(unit: Unit, function: Approximation) -> Function:
     """A pure function of scalars."""
     if lanewise.is_fused(unit.features) and lanewise.is_straight(function):
-        return lanewise.write_scalar(unit.module, function)
+        return lanewise.write_scalar(unit, function)
     params = {name: kind(dtype).type for name, dtype in function.params}
+    far = function.beyond and unit.written(function.beyond.function)
     with unit.module.function(function.name, params, [kind(function.dtype).type]) as f:
+        if function.beyond and far:
+            with f.if_(abs(*f.params) > function.beyond.limit):
+                f.return_(far(*f.params))
         body = Body(unit, f)
         body.variables = dict(zip(params, f.params))
         body.block(function.body)

@@ -107,6 +107,8 @@ ONE = 1 << 256
 """In units of which numbers of more than a float's precision are integers, whose quotients are rounded once."""
 LN2 = 69314718055994530941723212145817656807550013436025525412068 * ONE // 10**59
 HALF_PI = 157079632679489661923132169163975144209858469968755291048747 * ONE // 10**59
+TURN = 1591549430918953357688837633725143620344596457404564487476673440588967976342265 * ONE // 10**79
+"""1 / (2 * pi), which a radian is of a turn."""
 
 
 def parts(value: int, *bits: int) -> list[float]:

@@ -17,6 +17,7 @@ To add a function:
 
 from __future__ import annotations
 
+import math
 from math import pi, sqrt
 from typing import Any
 
@@ -132,7 +133,7 @@ EXPONENTIAL = (
                    gradient=lambda f, g, y, x: (g * f("exp", -(x * x)) * (2 / sqrt(pi)),)),
 )  # fmt: skip
 
-_ANGLES = 12_000.0, 1_600_000.0
+_ANGLES = math.inf, 1_600_000.0
 
 TRIGONOMETRIC = (
     ScalarFunction("sin", 1, FLOAT, cost=10, accuracy=Accuracy(2.0, 1.0, limits=_ANGLES), numpy=np.sin,

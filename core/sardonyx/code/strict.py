@@ -14,9 +14,9 @@ from functools import reduce
 import numpy as np
 
 from sardonyx.code import transcendental
+from sardonyx.code.approximation import Approximation, ScalarBody, where
 from sardonyx.code.fits import FITS, HALF_PI, LN2, ONE, PIECES, parts
 from sardonyx.code.program import Value, call, const
-from sardonyx.code.transcendental import Approximation, ScalarBody, where
 
 
 def function(name: str, dtype: str) -> Approximation | None:
@@ -125,9 +125,7 @@ def _quarter(turned: int) -> Callable[[_StrictBody, Value], Value]:
             x = x - n * part
         x, low = f.let(x), f.let(n * last)
         r = f.let(x - low)
-        lost = low - (x - r)
-        # Where an angle is too large these are wrong, but sine and cosine must stay in their ranges.
-        r, lost = (f.let(call("max", call("min", y, f.number(m)), f.number(-m))) for y, m in ((r, 0.8), (lost, 1e-7)))
+        lost = f.let(low - (x - r))
         z = f.let(r * r)
         sin = r * (z * f.fit("sin", z) + 0) - lost + r  # -0 for -0
         cos = z * z * f.fit("cos", z) + (1 - z * 0.5)

@@ -3,13 +3,12 @@
 `function(name, dtype)` gives an `Approximation`, a pure function of scalars. Its parameters are variables of its body;
 the body holds `let`, `set` and `while` statements and ends with `["return", expression]`. A generator prints each
 Approximation that its programs need once per module or shader, as a real function (`fn exp_float32(x: f32) -> f32`),
-and calls it wherever `["exp", "float32", x]` stands. A body calls no other Approximation. float16 and bfloat16 go
-through float32.
+and calls it wherever `["exp", "float32", x]` stands. A body calls no other Approximation; `beyond` names one for large
+operands. float16 and bfloat16 go through float32.
 
 All but `rem` and the integers' `pow` are free of branches. NaN, infinities, overflow, underflow and signed zeros are
 exact as in annex F of C99, by way of constants: GPUs may assume that no arithmetic makes an infinity or a NaN (`strict`
-has shorter forms for machines that may not). `sin`, `cos` and `tan` lose accuracy above 12,000 in float32 and 1,600,000
-in float64, but stay in their ranges.
+has shorter forms for machines that may not).
 
 Argument reductions after W. J. Cody and W. Waite, "Software Manual for the Elementary Functions" (1980), and fdlibm
 (http://www.netlib.org/fdlibm).
@@ -19,29 +18,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, reduce
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
 
-from sardonyx.code import scalar
+from sardonyx.code import angles, scalar
+from sardonyx.code.approximation import Approximation, ScalarBody, odd, where
 from sardonyx.code.fits import FITS, HALF_PI, LN2, ONE, parts
-from sardonyx.code.program import Builder, Statement, Value, call, cast, const
+from sardonyx.code.program import Value, call, cast, const
 from sardonyx.common import dtypes
-from sardonyx.common.record import record
 
 Rule: TypeAlias = Callable[..., Value]
 """Takes a ScalarBody and the operands, gives the result."""
-
-
-@record(frozen=True)
-class Approximation:
-    """A pure function: (name, dtype) of each parameter, the dtype of the result, the statements."""
-
-    name: str
-    params: tuple[tuple[str, str], ...]
-    dtype: str
-    body: tuple[Statement, ...]
 
 
 def function(name: str, dtype: str) -> Approximation | None:
@@ -68,139 +57,8 @@ def write(name: str, dtype: str, rule: Rule, kind: type[ScalarBody] | None = Non
     params = tuple((letter, dtype) for letter in "xy"[: scalar.FUNCTIONS[name].arity])
     body = (kind or ScalarBody)(dtype)
     result = rule(body, *(Value(["var", dtype, letter]) for letter, _ in params))
-    return Approximation(f"{name}_{dtype}", params, dtype, (*body.program(name).body, ["return", result.code]))
-
-
-class ScalarBody(Builder):
-    """A function being written: the shape of its floats, and the steps that several functions share."""
-
-    def __init__(self, dtype: str) -> None:
-        super().__init__((), ())
-        self.dtype = dtype
-        self.wide = dtypes.by_name(dtype).bits == 64
-        self.bits = "int64" if self.wide else "int32"
-        self.width, self.mantissa, self.bias = (64, 52, 1023) if self.wide else (32, 23, 127)
-        self.sign = -(1 << (self.width - 1))
-
-    @property
-    def nan(self) -> Value:
-        return self.number(math.nan)
-
-    @property
-    def inf(self) -> Value:
-        return self.number(math.inf)
-
-    def number(self, value: float) -> Value:
-        return const(self.dtype, value)
-
-    def fit(self, name: str, x: Value) -> Value:
-        """The polynomial of this name at x, by Horner's rule."""
-        coefficients = FITS[self.dtype][name]
-        return reduce(lambda total, c: total * x + c, coefficients[-2::-1], self.number(coefficients[-1]))
-
-    def to_bits(self, x: Value) -> Value:
-        return Value(["bitcast", self.bits, x.code])
-
-    def from_bits(self, x: Value) -> Value:
-        return Value(["bitcast", self.dtype, x.code])
-
-    def upper(self, x: Value) -> Value:
-        """x without the lower half of its significand: products of two such are exact."""
-        return self.let(self.from_bits(self.to_bits(x) & (-1 << (32 if self.wide else 12))))
-
-    def signed(self, x: Value, like: Value) -> Value:
-        """x, which is not negative, with the sign of another."""
-        return self.from_bits(self.to_bits(x) | (self.to_bits(like) & self.sign))
-
-    def keep_nan(self, x: Value, result: Value) -> Value:
-        return where(call("isnan", x), x, result)
-
-    def power_of_two(self, n: Value) -> Value:
-        return self.from_bits(call("shl", n + self.bias, const(self.bits, self.mantissa)))
-
-    def scale(self, x: Value, n: Value) -> Value:
-        """x * 2**n in two steps: subnormal and overflowing results are rounded once."""
-        n = self.let(n)
-        half = self.let(call("shr", n, const(self.bits, 1)))
-        return x * self.power_of_two(half) * self.power_of_two(n - half)
-
-    def rounded(self, x: Value) -> tuple[Value, Value]:
-        """x rounded to an integer, as a float and as an integer."""
-        n = self.let(call("round", x))
-        return n, cast(self.bits, n)
-
-    def to_float(self, n: Value) -> Value:
-        """An integer of the size of exponents as a float."""
-        return cast(self.dtype, n)
-
-    def reduced_exp(self, x: Value) -> tuple[Value, Value, Value]:
-        """(n, r, q) where exp(x) = 2**n * (1 + r + q), x = n * log(2) + r, and q is of the order of r**2."""
-        n, integer = self.rounded(x * (ONE / LN2))
-        r = self.reduced(x, n)
-        return self.let(integer), r, self.let(r * r * self.fit("exp", r))
-
-    def reduced(self, x: Value, n: Value) -> Value:
-        """x - n * log(2)."""
-        high, low = parts(LN2, 32 if self.wide else 15)
-        return self.let(x - n * high - n * low)
-
-    def expm1(self, n: Value, r: Value, q: Value) -> Value:
-        """exp(x) - 1 from what `reduced_exp` gives, where that does not overflow."""
-        power = self.let(self.power_of_two(n))
-        return self.let(power * (r + q) + (power - 1))
-
-    def frexp(self, x: Value) -> tuple[Value, Value]:
-        """(n, m) where x = 2**n * m, sqrt(1/2) <= m < sqrt(2); n is a float."""
-        small = self.let(x < float(np.finfo(self.dtype).tiny))
-        bits = self.let(self.to_bits(where(small, x * 2.0 ** (self.mantissa + 1), x)))
-        root = int(np.asarray(math.sqrt(0.5), self.dtype).view(self.bits))
-        n = self.let(call("shr", bits - root, const(self.bits, self.mantissa)))
-        m = self.let(self.from_bits(bits - call("shl", n, const(self.bits, self.mantissa))))
-        shift = where(small, const(self.bits, self.mantissa + 1), const(self.bits, 0))
-        return self.let(self.to_float(n - shift)), m
-
-    def reduced_log(self, n: Value, f: Value, correction: Value) -> Value:
-        """log(2**n * (1 + f)) + correction, where f is near 0 and the correction tiny."""
-        high, low = parts(LN2, 32 if self.wide else 15)
-        s = self.let(f / (f + 2))
-        z, h = self.let(s * s), self.let(f * f * 0.5)
-        return n * high - ((h - (s * (h + z * self.fit("log", z)) + (n * low + correction))) - f)
-
-    def log1p(self, x: Value) -> Value:
-        """log(1 + x) for finite x > -1."""
-        u = self.let(x + 1)
-        n, m = self.frexp(u)
-        near = self.let(call("eq", n, self.number(0)))
-        lost = where(x > 1, 1 - (u - x), x - (u - 1)) / u
-        return self.reduced_log(n, where(near, x, m - 1), where(near, self.number(0), lost))
-
-    def reduced_angle(self, x: Value) -> tuple[Value, Value, Value]:
-        """(q, sin(r), cos(r)) where x = q * pi/2 + r, |r| <= pi/4; q is an integer."""
-        n, integer = self.rounded(x * (ONE / HALF_PI))
-        *exact, middle, last = parts(HALF_PI, *((33, 33) if self.wide else (11, 11, 11)))
-        for part in exact:
-            x = x - n * part
-        x = self.let(x)
-        high = self.let(x - n * middle)
-        low = self.let(n * last - (x - high - n * middle))
-        r = self.let(high - low)
-        # Outside the domain r is wrong, but sine and cosine must stay in theirs.
-        valid = self.let(call("abs", r) < 0.8)
-        tail = self.let(where(valid, high - r - low, self.number(0)))
-        r = self.let(where(valid, r, self.number(0)))
-        z = self.let(r * r)
-        h = self.let(z * 0.5)
-        w = self.let(1 - h)
-        sin = self.let(r + (r * z * self.fit("sin", z) + tail))
-        cos = self.let(w + (1 - w - h + (z * z * self.fit("cos", z) - r * tail)))
-        return self.let(integer), sin, cos
-
-    def negated_if(self, condition: Value, x: Value) -> Value:
-        return where(condition, call("neg", x), x)
-
-
-def where(condition: Value, yes: Value, no: Value) -> Value:
-    return call("where", condition, yes, no)
+    statements = *body.program(name).body, ["return", result.code]
+    return Approximation(f"{name}_{dtype}", params, dtype, statements, angles.beyond(name, dtype))
 
 
 def _exp(f: ScalarBody, x: Value) -> Value:
@@ -287,33 +145,6 @@ def _erf(f: ScalarBody, x: Value) -> Value:
     n, r, q = f.reduced_exp(f.let(f.fit("erfc", f.let(where(a < limit, a, limit)))))
     y = where(a < split, a + a * f.fit("erf", z), 1 - f.power_of_two(n) * (r + q + 1))
     return f.keep_nan(x, f.signed(y, x))
-
-
-def _sin(f: ScalarBody, x: Value) -> Value:
-    q, sin, cos = f.reduced_angle(x)
-    y = f.negated_if(odd(call("shr", q, const(f.bits, 1))), where(odd(q), cos, sin))
-    return _angle(f, x, where(call("abs", x) < 2.0 ** -(f.mantissa // 2 + 2), x, y))
-
-
-def _cos(f: ScalarBody, x: Value) -> Value:
-    q, sin, cos = f.reduced_angle(x)
-    y = f.negated_if(odd(call("shr", q + 1, const(f.bits, 1))), where(odd(q), sin, cos))
-    return _angle(f, x, y)
-
-
-def _tan(f: ScalarBody, x: Value) -> Value:
-    q, sin, cos = f.reduced_angle(x)
-    swap = f.let(odd(q))
-    y = where(swap, call("neg", cos), sin) / where(swap, sin, cos)
-    return _angle(f, x, where(call("abs", x) < 2.0 ** -(f.mantissa // 2 + 2), x, y))
-
-
-def _angle(f: ScalarBody, x: Value, y: Value) -> Value:
-    return f.keep_nan(x, where(call("isinf", x), f.nan, y))
-
-
-def odd(n: Value) -> Value:
-    return call("ne", n & 1, const(n.dtype, 0))
 
 
 def _asin(f: ScalarBody, x: Value) -> Value:
@@ -448,8 +279,8 @@ def _integer_pow(f: ScalarBody, x: Value, y: Value) -> Value:
 
 
 FLOATS: dict[str, Rule] = {
-    "rem": _rem, "pow": _pow, "exp": _exp, "log": _log, "sin": _sin, "cos": _cos, "tan": _tan, "asin": _asin,
-    "acos": _acos, "atan": _atan, "sinh": _sinh, "cosh": _cosh, "tanh": _tanh, "sigmoid": _sigmoid, "asinh": _asinh,
-    "acosh": _acosh, "atanh": _atanh, "erf": _erf,
+    "rem": _rem, "pow": _pow, "exp": _exp, "log": _log, "sin": angles.sin, "cos": angles.cos, "tan": angles.tan,
+    "asin": _asin, "acos": _acos, "atan": _atan, "sinh": _sinh, "cosh": _cosh, "tanh": _tanh, "sigmoid": _sigmoid,
+    "asinh": _asinh, "acosh": _acosh, "atanh": _atanh, "erf": _erf,
 }  # fmt: skip
 INTEGERS: dict[str, Rule] = {"pow": _integer_pow}

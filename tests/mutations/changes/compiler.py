@@ -375,6 +375,13 @@ OPERATORS = [
         ("tests/compiler/test_scalar_functions.py",),
     ),
     Mutation(
+        "large angles are reduced as small ones are",
+        "core/sardonyx/code/angles.py",
+        "NEAR = 12_000.0, 1_600_000.0",
+        "NEAR = 1e9, 1_600_000.0",
+        ("tests/compiler/test_transcendental.py",),
+    ),
+    Mutation(
         "a sine is said to be exact",
         "core/sardonyx/code/scalar.py",
         'ScalarFunction("sin", 1, FLOAT, cost=10, accuracy=Accuracy(2.0, 1.0, limits=_ANGLES)',

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from sardonyx import errors
-from sardonyx.code import scalar, strict, transcendental
+from sardonyx.code import scalar, strict
+from sardonyx.code.approximation import Approximation
 
 from ..assembler import Expr, f32, f64, i32, i64
 from .values import Kind, Literal, Scope, fitted, from_bits, to_bits
@@ -152,7 +153,7 @@ _EXACT = {"and", "or", "xor", "shr", "rem", "min", "max", "where", "sign", "floo
 _EXACT_FLOAT = _EXACT | {"neg", "abs"}
 
 
-def written(function: str, k: Kind) -> transcendental.Approximation | None:
+def written(function: str, k: Kind) -> Approximation | None:
     """The function that a module brings along for this one: narrow floats use that of float32."""
     return strict.function(function, "float32" if k.is_half else k.name)
 

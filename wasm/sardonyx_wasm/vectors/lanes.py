@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-from sardonyx.code import transcendental
+from sardonyx.code.approximation import Approximation, Beyond
 
 from ..assembler import Callee, Expr, ValueType, Variable, f32x4, f64x2, i8x16, i32, i32x4, i64x2
 from ..scalars.values import Kind, Literal, Scope
@@ -49,15 +49,25 @@ class Writer(Protocol):
         ...
 
 
-class VectorScope(Scope, Writer, Protocol):
-    """Where an expression of vectors is being written: what a `Scope` has, and three methods more."""
+class Choosing(Writer, Protocol):
+    """A `Writer` that may evaluate one of two expressions."""
 
-    def written(self, function: transcendental.Approximation) -> Callee:
+    def if_expr(self, condition: Expr, yes: Expr, no: Expr) -> Expr: ...
+
+
+class VectorScope(Scope, Writer, Protocol):
+    """Where an expression of vectors is being written: what a `Scope` has, and four methods more."""
+
+    def written(self, function: Approximation) -> Callee:
         """The function of this module that computes it, of scalars."""
         ...
 
-    def written_vector(self, function: transcendental.Approximation) -> Callee:
-        """The same of v128: `write_vector(module, function)`, once per module."""
+    def written_vector(self, function: Approximation) -> Callee:
+        """The same of v128: `write_vector`, once per module."""
+        ...
+
+    def written_beyond(self, beyond: Beyond) -> Callee:
+        """`write_beyond`, once per module."""
         ...
 
 

@@ -12,13 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from sardonyx import errors
-from sardonyx.code import scalar, transcendental
+from sardonyx.code import scalar
+from sardonyx.code.approximation import Approximation, Beyond
 
-from ..assembler import Expr, Function, Module, f32x4, f64, f64x2, i8x16, i32x4, i64, i64x2
+from ..assembler import Callee, Expr, Function, f32x4, f64, f64x2, i8x16, i32x4, i64, i64x2, v128
+from ..code import Unit
 from ..scalars import functions
 from ..scalars.values import Kind, kind, literal
 from .conversion import fitted, from_doubles, to_doubles
 from .lanes import (
+    Choosing,
     Constant,
     Vector,
     VectorScope,
@@ -243,7 +246,11 @@ def apply_each(s: VectorScope, function: str, k: Kind, copies: Sequence[Sequence
     own = _own(function, k)
     if own is None or own.name not in _INLINE:
         return [apply(s, function, k, operands) for operands in copies]
-    results = written_inline(s, own, [[_located(s, x) for (x,) in operands] for operands in copies])
+    located = [[_located(s, x) for (x,) in operands] for operands in copies]
+    results = written_inline(s, own, located)
+    if own.beyond:
+        far = s.written_beyond(own.beyond)
+        results = [_or_beyond(s, own.beyond, far, x, y) for (x,), y in zip(located, results)]
     return [(fitted(s, k, result) if k.is_half else result,) for result in results]
 
 
@@ -255,8 +262,9 @@ def _part(s: VectorScope, function: str, k: Kind, operands: Sequence[Expr]) -> E
     if own is None:
         kinds = ", ".join(sorted(scalar.FUNCTIONS[function].kinds))
         raise errors.NotImplemented(f"{function} takes {kinds}, not {k.name}")
-    inline = own.name in _INLINE
-    result = written_inline(s, own, [operands])[0] if inline else s.written_vector(own)(*operands)
+    if own.name in _INLINE:
+        return apply_each(s, function, k, [[(x,) for x in operands]])[0][0]
+    result = s.written_vector(own)(*operands)
     return fitted(s, k, result) if k.is_half else result
 
 
@@ -264,7 +272,7 @@ def _located(s: Writer, x: Expr) -> Expr:
     return s.constant(x) if isinstance(x, Constant) else x
 
 
-def _own(function: str, k: Kind) -> transcendental.Approximation | None:
+def _own(function: str, k: Kind) -> Approximation | None:
     return None if function in FUNCTIONS[k.family] else functions.written(function, k)
 
 
@@ -275,13 +283,36 @@ WRITTEN = frozenset(["exp", "log", "sin", "cos", "tanh", "sigmoid", "erf", "pow"
 _INLINE = {f"{name}_float32" for name in WRITTEN}
 
 
-def written_inline(s: Writer, function: transcendental.Approximation, copies: Sequence[Sequence[Expr]]) -> list[Expr]:
+def written_inline(s: Writer, function: Approximation, copies: Sequence[Sequence[Expr]]) -> list[Expr]:
     """A Function without branches of v128, evaluated here for each of some operands."""
     known = [{name: once(s, x) for (name, _), x in zip(function.params, operands)} for operands in copies]
     for _, name, expression in function.body[:-1]:
         for variables in known:
             variables[name] = once(s, _value(s, expression, variables))
     return [_value(s, function.body[-1][1], variables) for variables in known]
+
+
+def _or_beyond(s: Choosing, beyond: Beyond, far: Callee, x: Expr, y: Expr) -> Expr:
+    """y, or what `write_beyond` makes of it where an x is large."""
+    x, y = once(s, x), once(s, y)
+    return s.if_expr(v128.any_true(_is_large(s, beyond, x)), far(x, y), y)
+
+
+def _is_large(s: Writer, beyond: Beyond, x: Expr) -> Expr:
+    return abs(x) > number(s, x.type, beyond.limit)
+
+
+def write_beyond(unit: Unit, beyond: Beyond) -> Function:
+    """Of x and y the v128 that has y where x is small, else the function of x, lane by lane."""
+    far, k = unit.written(beyond.function), kind(beyond.function.dtype)
+    params = {name: lanes(k) for name in "xy"}
+    with unit.module.function(f"{beyond.function.name}_lanes", params, [lanes(k)]) as f:
+        for at in range(128 // k.bits):
+            x = f.let(element(k, f.x, at))
+            with f.if_(abs(x) > beyond.limit):
+                f.set(f.y, lanes(k).replace_lane(f.y, far(x), lane=at))
+        f.return_(f.y)
+    return f
 
 
 def is_fused(features: frozenset[str]) -> bool:
@@ -293,7 +324,7 @@ class _Straight:
     """A function without loops, where constants need no locals."""
 
     def __init__(self, f: Function, fused: bool) -> None:
-        self.let, self.fused = f.let, fused
+        self.let, self.if_expr, self.fused = f.let, f.if_expr, fused
 
     def constant(self, value: Constant) -> Constant:
         return value
@@ -302,26 +333,40 @@ class _Straight:
         return value
 
 
-def write_vector(module: Module, function: transcendental.Approximation, fused: bool) -> Function:
-    """A Function without branches as a function of the module that takes and returns v128."""
+def write_vector(unit: Unit, function: Approximation, far: Callee | None) -> Function:
+    """A Function without branches as a function of the module that takes v128; `far` is `write_beyond`'s."""
     params = {name: lanes(kind(dtype)) for name, dtype in function.params}
-    with module.function(f"{function.name}_lanes", params, [lanes(kind(function.dtype))]) as f:
-        f.return_(*written_inline(_Straight(f, fused), function, [f.params]))
+    with unit.module.function(f"{function.name}_lanes", params, [lanes(kind(function.dtype))]) as f:
+        s = _Straight(f, is_fused(unit.features))
+        (y,) = written_inline(s, function, [f.params])
+        f.return_(_or_beyond(s, function.beyond, far, f.params[0], y) if function.beyond and far else y)
     return f
 
 
-def write_scalar(module: Module, function: transcendental.Approximation) -> Function:
+def write_scalar(unit: Unit, function: Approximation) -> Function:
     """The same of scalars, with the bits that vectors get where they are fused."""
     params, k = {name: kind(dtype).type for name, dtype in function.params}, kind(function.dtype)
-    with module.function(function.name, params, [k.type]) as f:
+    far = function.beyond and unit.written(function.beyond.function)
+    with unit.module.function(function.name, params, [k.type]) as f:
+        if function.beyond and far:
+            with f.if_(abs(*f.params) > function.beyond.limit):
+                f.return_(far(*f.params))
         operands: list[Expr] = [lanes(k).splat(x) for x in f.params]
         f.return_(element(k, written_inline(_Straight(f, True), function, [operands])[0], 0))
     return f
 
 
-def is_straight(function: transcendental.Approximation) -> bool:
-    """Whether a Function is one of floats without branches."""
-    return kind(function.dtype).family == "float" and all(name == "let" for name, *_ in function.body[:-1])
+def is_straight(function: Approximation) -> bool:
+    """Whether a Function is one of floats without branches, whose values are all as wide."""
+    floats = kind(function.dtype).family == "float"
+    return floats and all(name == "let" and _converts(value) for name, _, value in function.body[:-1])
+
+
+def _converts(expression: Any) -> bool:
+    """Whether vectors have the casts in an expression."""
+    function, dtype, *operands = expression
+    known = function != "cast" or (dtype, operands[0][1]) in _CASTS
+    return known and (function in ("const", "var", "pick") or all(map(_converts, operands)))
 
 
 def _value(s: Writer, expression: Any, variables: dict[str, Expr]) -> Expr:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sardonyx.code import transcendental
+from sardonyx.code.approximation import Approximation, Beyond
 
 from ..assembler import Callee, Expr, Function, Variable
 from ..code import Unit
 from ..scalars.values import Literal
 from .lanes import Constant
-from .lanewise import is_fused, write_vector
+from .lanewise import is_fused, write_beyond, write_vector
 
 
 class FunctionScope:
@@ -43,6 +43,11 @@ class FunctionScope:
             self._tables[value.code] = self.f.constant(value)
         return self._tables[value.code]
 
-    def written_vector(self, function: transcendental.Approximation) -> Callee:
+    def written_vector(self, function: Approximation) -> Callee:
         unit = self.unit
-        return unit.once("written vector", function.name, lambda: write_vector(unit.module, function, self.fused))  # type: ignore[no-any-return]
+        far = self.written_beyond(function.beyond) if function.beyond else None
+        return unit.once("written vector", function.name, lambda: write_vector(unit, function, far))  # type: ignore[no-any-return]
+
+    def written_beyond(self, beyond: Beyond) -> Callee:
+        unit = self.unit
+        return unit.once("written beyond", beyond.function.name, lambda: write_beyond(unit, beyond))  # type: ignore[no-any-return]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sardonyx.code.approximation import Approximation
 from sardonyx.code.program import Expression
-from sardonyx.code.transcendental import Approximation
 from sardonyx.common.record import field, record
 from sardonyx_webgpu.wgsl import functions
 from sardonyx_webgpu.wgsl.values import bare, fill, literal

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sardonyx import errors
 from sardonyx.code import scalar, transcendental
+from sardonyx.code.approximation import Approximation
 from sardonyx_webgpu.wgsl.values import Kind, bare, fill, kind, literal
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}
@@ -165,7 +166,7 @@ CONVERSIONS: dict[str, dict[str, str]] = {
 CONVERSIONS["u64"] = CONVERSIONS["i64"] | {"float": "float_of_u64({0})"}
 
 
-def written(function: str, dtype: str) -> transcendental.Approximation | None:
+def written(function: str, dtype: str) -> Approximation | None:
     """The function that shaders bring along for this one: narrow floats use that of float32."""
     return transcendental.function(function, "float32" if kind(dtype).family == "float" else dtype)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from sardonyx.code.approximation import Approximation
 from sardonyx.code.program import Expression
-from sardonyx.code.transcendental import Approximation
 from sardonyx.errors import EngineError
 from sardonyx_webgpu.code import WORKGROUP
 from sardonyx_webgpu.gpu.interface import Shader
@@ -18,7 +18,7 @@ from sardonyx_webgpu.wgsl import prelude
 from sardonyx_webgpu.wgsl.bindings import Bindings
 from sardonyx_webgpu.wgsl.expression import Printer, variable
 from sardonyx_webgpu.wgsl.statements import Body, block, walk
-from sardonyx_webgpu.wgsl.values import WGSL, kind
+from sardonyx_webgpu.wgsl.values import WGSL, kind, literal
 
 _BUILTINS = [
     ("workgroup_id", "group", "vec3<u32>"),
@@ -95,8 +95,12 @@ def _functions(wanted: dict[str, Approximation]) -> list[str]:
         raise EngineError("a function of scalars has no buffers")
 
     texts = []
-    for function in wanted.values():
+    everything = wanted | {f.beyond.function.name: f.beyond.function for f in wanted.values() if f.beyond}
+    for function in everything.values():
         params = ", ".join(f"{variable(name)}: {WGSL[kind(dtype).family]}" for name, dtype in function.params)
         lines = Body(Printer(impossible), impossible, function.body).lines(function.body)
+        if function.beyond:
+            far = f"return {function.beyond.function.name}(x);"
+            lines.insert(0, f"if (abs(x) > {literal('float32', function.beyond.limit)}) {block([far])}")
         texts.append(f"fn {function.name}({params}) -> {WGSL[kind(function.dtype).family]} {block(lines)}\n")
     return texts
