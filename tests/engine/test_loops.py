@@ -187,6 +187,67 @@ def test_the_condition_of_the_body_ends_the_loop(most: str, going: str, kind: di
     compare(text, provider, *({"n": np.array(n), "c": np.array(c), "x": x} for n, c in calls))
 
 
+WHILE = """
+g (int64[K] x, int64 most) => (int64 turns, int64[] rest) {
+  none = Constant <value_int = 0> ()
+  yes = Constant <value = bool {1}> ()
+  rest, turns = Loop (%s, yes, x, none) <body = step (int64 i, bool going, int64[A] a, int64 k)
+      => (bool on, int64[B] b, int64 l) {
+    zero = Constant <value_int = 0> ()
+    one = Constant <value_int = 1> ()
+    eight = Constant <value_int = 8> ()
+    first = Constant <value_ints = [0]> ()
+    second = Constant <value_ints = [1]> ()
+    end = Constant <value_ints = [99]> ()
+    l = Add (k, one)
+    %s
+  }>
+}
+"""
+DROPPED = "b = Slice (a, second, end)\n size = Size (b)\n on = Greater (size, zero)"
+JOINED = """
+    m = Unsqueeze (k, first)
+    b = Concat <axis = 0> (a, m)
+    shape = Shape (b)
+    size = Squeeze (shape)
+    on = Less (size, eight)
+"""
+KEPT = """
+    largest = ReduceMax <keepdims = 0> (a)
+    others = Less (a, largest)
+    b = Compress <axis = 0> (a, others)
+    size = Size (b)
+    on = Cast <to = 9> (size)
+"""
+ENTERED = "b = Slice (a, second, end)\n size = Size (a)\n on = Greater (size, one)"
+COUNTED = "b = Identity (a)\n r = Range (l, eight, one)\n size = Size (r)\n on = Greater (size, one)"
+"""Steps of `while len(x) > 0`, as exporters write it: what turns change decides by its size."""
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("most", ["most", ""])
+@pytest.mark.parametrize(
+    "step", [DROPPED, JOINED, KEPT, ENTERED, COUNTED], ids=["drop", "join", "keep", "enter", "count"]
+)
+def test_sizes_end_a_loop(step: str, most: str, provider: str) -> None:
+    feeds = [([3, 5, 4, 8, 7, 9, 1], 2**63 - 1), ([4, 2], 20), ([5, 5, 6], 2)]
+    compare(WHILE % (most, step), provider, *({"x": np.array(x), "most": np.array(n)} for x, n in feeds))
+
+
+@pytest.mark.parametrize(
+    "step", [DROPPED, JOINED, KEPT, ENTERED, COUNTED], ids=["drop", "join", "keep", "enter", "count"]
+)
+def test_sizes_end_a_loop_of_a_bundle(step: str) -> None:
+    """Nothing there makes a plan for the last turn alone."""
+    text = WHILE % ("most", step)
+    bundle = sardonyx.InferenceSession(sardonyx.compile(model(text)))
+    session = onnxruntime.InferenceSession(model(text), providers=["CPUExecutionProvider"])
+    for x, n in [([3, 5, 4, 8, 7, 9, 1], 2**63 - 1), ([4, 2], 20), ([5, 7, 6], 2)]:
+        feeds = {"x": np.array(x), "most": np.array(n)}
+        for found, wanted in zip(bundle.run(None, feeds), session.run(None, feeds), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
 RANKS = """
 g (int64 n, bool c, float[K] x) => (float[] y, int64[T] sizes) {
   y, sizes = Loop (%s) <body = step (int64 i, bool going, float[] a) => (bool on, float[] b, int64 size) {

@@ -293,6 +293,31 @@ def test_planes_that_share_weights_are_divided_where_rows_are_few(
     assert sum(each.work for each, *_ in call.parts) == call.work
 
 
+def test_whoever_comes_first_does_what_is_for_one_thread() -> None:
+    """A small convolution in a run that threads share: each of them has memory for it."""
+    attributes: dict[str, Any] = {"kernel": (3, 3), "strides": (1, 1), "dilations": (1, 1), "pads": (1, 1, 1, 1)}
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((49, 72)).astype(np.float32)
+    b = rng.standard_normal((72, 16)).astype(np.float32)
+    memory = Memory(b, np.zeros(1 << 21, np.float32))
+    matrix, room, _ = memory.addresses
+    code = routine("conv_panels", [[1, 7, 7, 8], b.shape, [1, 7, 7, 16]], n=16, nr=0, **attributes)
+    product = blas.product(code, [0, matrix, 0], ())
+    assert product.work < blas.SHARED
+    call = calls.Call(product, memory.array, 3, ("before", "after"))
+    assert call.layout
+    assert not call.layout.is_common
+    call.use(room)
+    for thread in range(3):
+        place = room + call.layout.room * thread
+        assert place + call.layout.room <= room + call.room
+        memory.array(place, a.shape)[...] = a
+        with OneThread():
+            for number in range(len(call.parts)):
+                call.do(number, thread)
+        np.testing.assert_allclose(memory.array(place + call.layout.left, (49, 16)), a @ b, 1e-4, 1e-4)
+
+
 def test_only_large_products_of_floats_are_taken() -> None:
     assert blas.takes(routine("matmul", [[64, 64], [64, 64], [64, 64]]))
     assert blas.takes(routine("matmul", [["p0", 64], [64, 64], ["p0", 64]]))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from itertools import product
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,6 +21,9 @@ from sardonyx.sizes.symbolic import Size
 
 MODES = {"bilinear": "linear", "bicubic": "cubic"}
 """What operator set 20 calls the modes of operator set 16."""
+
+Tap: TypeAlias = tuple[Array, Array | None, Array | None]
+"""An index, its weight, None for 1, and where it is in the image, None for everywhere."""
 
 CUBIC = -0.75
 """The parameter of Keys' cubic convolution (1981), as PyTorch has it."""
@@ -52,16 +58,19 @@ class GridSample(Operator, since=16):
         batch = p.iota((x.shape[0], *[1] * len(sizes)), 0)
         total: Array | None = None
         for taps in product(*axes):
-            part = p.gather(x, [batch, *(index for index, _ in taps)], [0, *range(2, x.rank)])
-            for _, weight in taps:
+            part = p.gather(x, [batch, *(index for index, _, _ in taps)], [0, *range(2, x.rank)])
+            masks = [mask for _, _, mask in taps if mask is not None]
+            if masks:
+                part = p.where(p.unsqueeze(reduce(operator.and_, masks), [-1]), part, p.literal(0, part.dtype))
+            for _, weight, _ in taps:
                 if weight is not None:
                     part = p.cast(part, weight.dtype) * p.unsqueeze(weight, [-1])
             total = part if total is None else total + part
         assert total is not None
         return p.cast(p.transpose(total, [0, x.rank - 1, *range(1, x.rank - 1)]), x.dtype)
 
-    def _taps(self, place: Array, size: Size) -> list[tuple[Array, Array | None]]:
-        """The elements of an axis that count at each place, with their weights (None is 1)."""
+    def _taps(self, place: Array, size: Size) -> list[Tap]:
+        """The elements of an axis that count at each place."""
         place = (place + 1) / 2 * (size - 1) if self.align_corners else ((place + 1) * size - 1) / 2
         if self.mode == "nearest":
             place = p.round_even(place)
@@ -101,14 +110,14 @@ class GridSample(Operator, since=16):
         beyond = p.absolute(place - low) % (span * 2 if span != 0 else 1)
         return p.minimum(beyond, -beyond + span * 2) + low
 
-    def _element(self, place: Array, weight: Array | None, size: Size) -> tuple[Array, Array | None]:
-        """The element at a whole place, and its weight; what lies outside is zero, or the border, or a reflection."""
+    def _element(self, place: Array, weight: Array | None, size: Size) -> Tap:
+        """The element at a whole place, with its weight; what lies outside is zero, or the border, or a reflection."""
+        mask = None
         if self.padding_mode == "zeros":
-            inside = p.cast((place >= 0) & (place <= size - 1), place.dtype)
-            weight = inside if weight is None else weight * inside
+            mask = (place >= 0) & (place <= size - 1)
         else:
             place = self._inside(place, size)
-        return p.cast(p.minimum(p.maximum(place, 0), size - 1), dtypes.int64), weight
+        return p.cast(p.minimum(p.maximum(place, 0), size - 1), dtypes.int64), weight, mask
 
     upgrades = {20: _rename_mode}
     downgrades = {20: _older_mode}
@@ -128,6 +137,15 @@ class GridSample(Operator, since=16):
             padding_mode="border",
         ),
         sample((1, 1, 3, 2, 4), (1, 2, 2, 3, 3)),
+        sample(
+            np.array([np.inf, 1, np.nan, -np.inf], np.float32).reshape(1, 1, 2, 2),
+            np.array([-9, -9, 9, 9, 0.5, -7, 9, -9], np.float32).reshape(1, 2, 2, 2),
+            mode="nearest",
+        ),
+        sample(
+            np.array([np.inf, 1, np.nan, -np.inf], np.float32).reshape(1, 1, 2, 2),
+            np.array([-9, -9, 9, 9, 0.5, -7, 9, -9], np.float32).reshape(1, 2, 2, 2),
+        ),
     ]
 
 
@@ -150,7 +168,8 @@ class AffineGrid(Operator, since=20):
         for axis, length in enumerate(spatial):
             shape = [length if k == axis else 1 for k in range(rank)]
             place = p.iota((1, *shape, 1), 1 + axis, theta.dtype) * 2
-            place = place / (length - 1) - 1 if self.align_corners else (place + 1) / length - 1
+            is_aligned = self.align_corners and length != 1  # one alone is in the middle, as PyTorch has it
+            place = place / (length - 1) - 1 if is_aligned else (place + 1) / length - 1
             total = total + place * self._column(theta, rank - 1 - axis, rank)
         return p.cast(total, dtype)
 

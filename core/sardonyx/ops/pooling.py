@@ -16,7 +16,7 @@ from sardonyx.ops.sliding import Sliding, ceil_border, reach, whole_border
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.reading import known_sizes
-from sardonyx.sizes.symbolic import product
+from sardonyx.sizes.symbolic import product, same
 
 
 class Pool(Sliding, abstract=True):
@@ -53,8 +53,12 @@ class MaxPool(Pool):
         places: list[Array] = []
         for k in reversed(range(rank)):
             start = p.iota([inside.shape[2 + k] if axis == k else 1 for axis in range(rank)], k)
-            start = start * windows["strides"][k] - windows["low"][k]
-            places.insert(0, start + inside % self.kernel_shape[k] * windows["dilations"][k])
+            low, dilation = windows["low"][k], windows["dilations"][k]
+            start = start * windows["strides"][k] - low
+            place = start + inside % self.kernel_shape[k] * dilation
+            if not same(low, 0):  # where all elements are the lowest of their type, that of the padding came first
+                place = p.where(place < 0, start + (dilation - 1 - start) / dilation * dilation, place)
+            places.insert(0, place)
             inside = inside / self.kernel_shape[k]
         n, channels = x.shape[:2]
         flat = p.reshape(p.iota((n * channels,), 0), (n, channels, *[1] * rank))
@@ -74,6 +78,15 @@ class MaxPool(Pool):
         sample((1, 1, 3, 4, 3), kernel_shape=[2, 2, 2], outputs=2),
         sample(np.arange(16, dtype=np.uint8).reshape(1, 1, 4, 4) * 11 % 17, kernel_shape=[2, 2], strides=[2, 2]),
         sample(np.zeros((1, 1, 3, 3), np.float32), kernel_shape=[2, 2], outputs=2),
+        sample(np.zeros((1, 1, 3, 4), np.uint8), kernel_shape=[2, 3], pads=[1, 2, 1, 0], outputs=2),
+        sample(
+            np.full((1, 1, 4, 5), -np.inf, np.float32),
+            kernel_shape=[2, 3],
+            pads=[1, 2, 1, 2],
+            dilations=[2, 2],
+            strides=[1, 2],
+            outputs=2,
+        ),
     ]
 
 

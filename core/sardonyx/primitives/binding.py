@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any
 
@@ -17,7 +18,7 @@ from sardonyx.model.ir.model import SparseTensor, Tensor
 from sardonyx.primitives.array import Array, Primitive, Shape
 from sardonyx.primitives.evaluation import as_objects, is_small, of_sizes
 from sardonyx.primitives.trace import active_trace
-from sardonyx.sizes.symbolic import Size, count
+from sardonyx.sizes.symbolic import UNDECIDED, Size, UndecidedSizeError, count
 
 NARROW = 1 << 10
 """Elements from which on a constant may stay as it is in the model."""
@@ -41,7 +42,10 @@ def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
     elif prim.takes_sizes(params) and all(array.value is not None or array.sizes is not None for array in inputs):
         types = prim.infer(*inputs, **params)
         if all(dtype.kind in ("int", "uint", "bool") and is_small(shape) for dtype, shape in types):
-            return _on_sizes(prim, inputs, params, types)
+            if trace is None or not trace.compares or types[0][0] is not dtypes.bool_:
+                return _on_sizes(prim, inputs, params, types)
+            with suppress(UndecidedSizeError), UNDECIDED:
+                return _on_sizes(prim, inputs, params, types)
     if trace is None:
         raise TypeError(f"primitive {prim.name} needs a trace: some of its inputs are not known")
     return trace.record(prim, inputs, params)

@@ -29,14 +29,16 @@ class Body:
     symbols: dict[str, list[list[int]]] = field(default_factory=dict)
     captured: list[Array] = field(default_factory=list)
     repeated: bool = False
-    """Whether it is the body of a loop."""
+    """Whether it is the body of a loop,"""
+    compares: bool = False
+    """and whether its sizes are compared by the run."""
 
     def trace(self, hints: Mapping[str, int] | None = None) -> Trace:
         """The equations of the body; what it captures comes in the order of `captured`, which may grow."""
         guards = Guards(hints or active_hints(self.outer))
         outer = self.outer
         trace = Trace(guards, outer, early=outer.early, strings=outer.strings, repeated=self.repeated)
-        trace.narrow = outer.narrow
+        trace.narrow, trace.compares = outer.narrow, outer.compares or self.compares
         with trace:
             arguments = [trace.input(dtype, shape) for dtype, shape in self.arguments]
             for array in self.captured:

@@ -8,6 +8,7 @@ new symbols of the outer trace, known when the step is done.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -175,7 +176,7 @@ def _loop(
     scans = inner.outputs[1 + len(start) :]
     own = set(traced.symbols)
     _adopt_guards(trace, inner, own)
-    if _goes_on(inner):
+    if _goes_on(inner, own):
         condition = None if condition is None or _is_true(condition) else condition
     elif condition is None:
         condition = constant(True)
@@ -235,12 +236,21 @@ def turns_of(equation: Equation) -> Size | None:
     return made.params["sizes"][0] if made is not None and made.primitive.name == "sizes" else None
 
 
-def _goes_on(inner: Trace) -> bool:
-    """Whether a body returns the condition that it was passed, or a constant true one."""
+def _goes_on(inner: Trace, own: Collection[str]) -> bool:
+    """Whether a body returns the condition that it was passed, or one that is true in every turn.
+
+    What a guard on a size that turns change makes true, `own` or found in the body, is so in this turn alone.
+    """
     going = inner.outputs[0]
     while going.equation is not None and going.equation.primitive.name == "reshape":
         (going,) = going.equation.inputs
-    return going is inner.inputs[1] or _is_true(going)
+    return going is inner.inputs[1] or (_is_true(going) and not _asked(inner, own))
+
+
+def _asked(inner: Trace, own: Collection[str]) -> bool:
+    """Whether a body has guards on sizes that turns change."""
+    changing = inner.fresh | set(own)
+    return any(polynomial.symbols() & changing for polynomial, _, _ in inner.guards)
 
 
 def _is_true(flag: Array) -> bool:
@@ -248,7 +258,18 @@ def _is_true(flag: Array) -> bool:
 
 
 def _trace_loop(trace: Trace, function: Callable[..., Outputs], start: list[Array]) -> tuple[Body, Trace]:
-    """Trace the body; sizes that an iteration changes become symbols of it, until no more do or a rank changes."""
+    """Trace the body; sizes that an iteration changes become symbols of it, until no more do or a rank changes.
+
+    Where sizes decide when the loop ends, the run compares them: no plan of a turn then holds for the last one alone.
+    """
+    body, inner = _traced(trace, function, start, False)
+    if inner.outputs[0].value is not None and _asked(inner, body.symbols):
+        with suppress(SardonyxError):
+            return _traced(trace, function, start, True)
+    return body, inner
+
+
+def _traced(trace: Trace, function: Callable[..., Outputs], start: list[Array], compares: bool) -> tuple[Body, Trace]:
     shapes: list[list[Size]] = [list(array.shape) for array in start]
     symbols: dict[str, list[list[int]]] = {}
     hints = active_hints(trace)
@@ -267,7 +288,7 @@ def _trace_loop(trace: Trace, function: Callable[..., Outputs], start: list[Arra
     while True:
         arguments: list[tuple[DType, Shape]] = [(dtypes.int64, ()), (dtypes.bool_, ())]
         arguments += [(array.dtype, tuple(shape)) for array, shape in zip(start, shapes, strict=True)]
-        body = Body(function, arguments, trace, symbols, repeated=True)
+        body = Body(function, arguments, trace, symbols, repeated=True, compares=compares)
         inner = body.trace(hints)
         if any(map(is_nested, inner.results)):
             raise ValueError("a sequence, or an optional without element, is given where a tensor is carried")

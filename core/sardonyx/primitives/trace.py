@@ -60,6 +60,8 @@ class Trace:
     """Arrays in the order of axes that memory is to have: they are written rather than transposed views of them."""
     repeated: bool = False
     """Whether it is the body of a loop: a device does best that takes all turns without the host."""
+    compares: bool = False
+    """Whether the run compares sizes where no algebra tells: those that turns change may decide when to end a loop."""
     caches: dict[Array, Cached[Array]] = field(default_factory=dict)
     """The inputs that have room behind what they hold, and for each what it holds, as the graph has it."""
     narrow: bool = False

@@ -49,7 +49,8 @@ class Call:
 
     def __init__(self, product: Product, array: ArrayAt, threads: int = 1, stages: tuple[str, ...] = ()) -> None:
         self.work = product.work
-        self.threads = threads = product.sharers(threads)
+        crew, threads = threads, product.sharers(threads)
+        self.threads = threads
         self._array, self._addresses = array, product.addresses
         self._bound: dict[tuple[int, int], list[Step]] = {}
         self._place = 0
@@ -73,9 +74,9 @@ class Call:
         else:
             self.parts = [(product, units, panels) for units in product.parts(threads, size)]
         self.room = 0
-        """Bytes of memory that it needs."""
+        """Bytes of memory that it needs: any thread may come first, even where there is a part for one alone."""
         if self.layout:
-            self.room = self.layout.room * (1 if self.layout.is_common else threads)
+            self.room = self.layout.room * (1 if self.layout.is_common else crew)
 
     def use(self, address: int) -> None:
         """Work in memory at an address."""
