@@ -667,3 +667,24 @@ def test_what_a_session_tells() -> None:
             assert (mine.device_id, mine.device_vendor_id) == (other.device_id, other.device_vendor_id)
     assert [device.ep_name for device in ours.get_input_epdevices()] == [WASM]
     assert str(ours.get_inputs()[0]) == str(theirs.get_inputs()[0])
+
+
+@SIDES
+@pytest.mark.parametrize(("kind", "name"), [("SessionOptions", "intra_op_threads"), ("RunOptions", "terminated")])
+def test_misspelt_options_are_refused(side: ModuleType, kind: str, name: str) -> None:
+    with pytest.raises(AttributeError, match=name):
+        setattr(getattr(side, kind)(), name, 1)
+
+
+def test_the_option_that_was_meant_is_named() -> None:
+    with pytest.raises(AttributeError, match=r"no option 'intra_op_threads'; did you mean 'intra_op_num_threads'\?"):
+        sardonyx.SessionOptions().intra_op_threads = 1  # type: ignore[attr-defined]
+
+
+def test_every_event_of_a_profile_has_a_category(tmp_path: Path) -> None:
+    options = sardonyx.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "p")
+    session = sardonyx.InferenceSession(ADD, options, providers=[NUMPY])
+    session.run(None, {"x": X})
+    events = json.loads(Path(session.end_profiling()).read_text())
+    assert [event for event in events if event["cat"] == "Node"]

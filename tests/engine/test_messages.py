@@ -46,3 +46,47 @@ def test_sizes_are_numbers(name: str) -> None:
     with pytest.raises(RuntimeException, match=re.escape(reason)) as caught:
         session.run(None, {"x": np.zeros((3, 8), np.float32)})
     assert not re.search(r"\bs\d|//|\*", str(caught.value))
+
+
+CONTRADICTIONS = {
+    "Transpose": ("[2, 3] x", "y = Transpose <perm = [0, 0]> (x)", "perm [0, 0] is no permutation of the 2 axes"),
+    "Slice": (
+        "[6] x",
+        "one = Constant <value_ints = [1, 1]> () six = Constant <value_ints = [6, 6]> () "
+        "axes = Constant <value_ints = [0, -1]> () y = Slice (x, one, six, axes)",
+        "axes [0, -1] name one axis twice",
+    ),
+    "Scan": (
+        "[2, 1] x, [3, 1] z",
+        "y = Scan <num_scan_inputs = 2, body = b (float[1] p, float[1] q) => (float[1] r) { r = Add (p, q) }> (x, z)",
+        "scans [3,1] along axis 0 beside an input of length 2",
+    ),
+    "kernel": ("[1, 1, 4, 4] x, [4, 1, 2, 2] w", "y = Conv <kernel_shape = [3, 3]> (x, w)", "kernel_shape [3, 3]"),
+    "bias": ("[1, 1, 4, 4] x, [4, 1, 2, 2] w, [1] b", "y = Conv (x, w, b)", "the bias [1] is not one number for each"),
+    "statistics": (
+        "[1, 3, 2] x, [3] s, [1] m",
+        "y = BatchNormalization (x, s, m, s, s)",
+        "[1] is not one number for each of 3 channels",
+    ),
+    "Gemm": ("[2, 3] x, [3, 4] w, [5, 2, 4] c", "y = Gemm (x, w, c)", "C [5,2,4] does not broadcast to a matrix"),
+    "GRU": (
+        "[1, 1, 2] x, [1, 9, 2] w, [1, 9, 3] r",
+        "y = GRU <hidden_size = 4> (x, w, r)",
+        "hidden_size 4 is not that of R [1,9,3]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_what_contradicts_itself_is_refused(name: str) -> None:
+    inputs, text, reason = CONTRADICTIONS[name]
+    shapes = re.findall(r"\[([\d, ]+)\] (\w)", inputs)
+    given = ", ".join(f"float[{shape}] {letter}" for shape, letter in shapes)
+    feeds = {letter: np.zeros([int(size) for size in shape.split(",")], np.float32) for shape, letter in shapes}
+
+    def answer() -> None:
+        session = sardonyx.InferenceSession(model(f"g ({given}) => (float[] y) {{ {text} }}"), providers=[NUMPY])
+        session.run(None, feeds)
+
+    with pytest.raises(RuntimeException, match=re.escape(reason)):
+        answer()

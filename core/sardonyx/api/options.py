@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sardonyx import errors
 from sardonyx.common import debug, forks, units
 from sardonyx.common.enums import Choice
-from sardonyx.common.record import field, record
+from sardonyx.common.record import field, fields, record
 from sardonyx.passes.changes import ModelChanges
 from sardonyx.passes.levels import GraphOptimizationLevel
 
@@ -61,6 +61,18 @@ def _limit(given: int | str) -> int:
     return number
 
 
+def _refuse_unknown(options: object, name: str) -> None:
+    """Raise AttributeError for an option that there is not, which would have no effect."""
+    known = [each.name for each in fields(options)]
+    if name in known:
+        return
+    from difflib import get_close_matches  # which correct programs do without
+
+    near = get_close_matches(name, [each for each in known if not each.startswith("_")], 1, 0.5)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    raise AttributeError(f"{type(options).__name__} has no option {name!r}{meant}")
+
+
 @record
 class RunOptions:
     """What a run is made with."""
@@ -75,6 +87,7 @@ class RunOptions:
     _adapters: list[Adapter] = field(default_factory=list, repr=False)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        _refuse_unknown(self, name)
         super().__setattr__(name, value)
         if name == "terminate" and value:
             with _terminating:
@@ -164,6 +177,7 @@ class SessionOptions:
         self._entries[key] = value
 
     def __setattr__(self, name: str, value: Any) -> None:
+        _refuse_unknown(self, name)
         if name == "memory_limit":
             value = _limit(value)
         super().__setattr__(name, value)

@@ -84,11 +84,15 @@ class OrtValue:
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray, onnx_element_type: int) -> Self:
-        """An array on the host whose elements are of the type with this `TensorProto.DataType` number."""
+        """An array on the host with the bits of elements of the type that has this `TensorProto.DataType` number.
+
+        >>> OrtValue.ortvalue_from_numpy_with_onnx_type(np.array([0x3C00], np.uint16), 10).numpy()
+        array([1.], dtype=float16)
+        """
         element = dtypes.by_number(onnx_element_type)
         if element is None or element.itemsize != data.dtype.itemsize:
             raise InvalidArgument(f"elements of {data.dtype} are none of the ONNX type number {onnx_element_type}")
-        return cls(data, element)
+        return cls(data.view(element.storage), element)
 
     @classmethod
     def ortvalue_from_shape_and_type(

@@ -129,6 +129,8 @@ class Gelu(Operator, since=20):
 
     @in_float32
     def expand(self, x: Array) -> Array:
+        if self.approximate not in ("none", "tanh"):
+            raise ValueError(f"approximate {self.approximate!r} is unknown; use none or tanh")
         return gelu_by_tanh(x) if self.approximate == "tanh" else gelu(x)
 
     samples = [sample((3, 4)), sample((3, 4), approximate="tanh"), sample(STEEP)]

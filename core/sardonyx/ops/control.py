@@ -301,6 +301,9 @@ class Scan(ControlFlow, since=8):
         axes = [p.normalize_axis(axis, x.rank) for axis, x in zip(self.scan_input_axes or [0] * count, scanned)]
         length: Size = scanned[0].shape[axes[0]]
         backwards = self.scan_input_directions or [0] * count
+        for x, axis in zip(scanned, axes, strict=True):
+            if x.shape[axis] != length:
+                raise ValueError(f"scans {p.show(x.shape)} along axis {axis} beside an input of length {length}")
 
         def body(iteration: Array, going: Array, *carried: Array) -> list[Array]:
             slices = []

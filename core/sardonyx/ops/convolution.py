@@ -22,6 +22,8 @@ class Conv(Sliding):
     group: int = 1
 
     def expand(self, x: Array, w: Array, b: Array | None = None) -> Array:
+        if self.kernel_shape is not None and self.kernel_shape != w.shape[2:]:
+            raise ValueError(f"kernel_shape {list(self.kernel_shape)} is not that of w {p.show(w.shape)}")
         low, high = self.border(x, w.shape[2:])
         strides, dilations = self.steps(x.rank - 2)
         return with_bias(p.conv_general(x, w, strides, dilations, low, high, self.group), b)
@@ -43,6 +45,8 @@ class Conv(Sliding):
 
 def with_bias(y: Array, bias: Array | None) -> Array:
     """y [N, M, *spatial] plus a bias [M]."""
+    if bias is not None and (bias.rank != 1 or bias.shape[0] != y.shape[1]):
+        raise ValueError(f"the bias {p.show(bias.shape)} is not one number for each of {y.shape[1]} channels")
     return y if bias is None else y + p.reshape(bias, (1, bias.shape[0], *[1] * (y.rank - 2)))
 
 

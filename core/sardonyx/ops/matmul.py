@@ -42,6 +42,8 @@ class Gemm(Operator):
     def expand(self, a: Array, b: Array, c: Array | None = None) -> Array:
         if a.rank != 2 or b.rank != 2:
             raise ValueError(f"A {p.show(a.shape)} and B {p.show(b.shape)} are not both matrices")
+        if c is not None and c.rank > 2:
+            raise ValueError(f"C {p.show(c.shape)} does not broadcast to a matrix")
         result = _scaled(p.dot_general(a, b, ([0 if self.transA else 1], [1 if self.transB else 0])), self.alpha)
         return result if c is None else result + _scaled(c, self.beta)
 

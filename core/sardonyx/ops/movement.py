@@ -181,8 +181,12 @@ class Slice(Operator):
             raise ValueError(f"starts {firsts}, ends {lasts}, axes {places} and steps {strides} differ in length")
         begin: list[Size] = [0] * x.rank
         sizes, every = list(x.shape), [1] * x.rank
+        seen = set[int]()
         for place, first, last, step in zip(places, firsts, lasts, strides, strict=True):
             axis = p.normalize_axis(place, x.rank)
+            if axis in seen:
+                raise ValueError(f"axes {places} name one axis twice")
+            seen.add(axis)
             begin[axis], sizes[axis] = slice_bounds(x.shape[axis], first, last, step)
             every[axis] = step
         return p.slice_(x, begin, sizes, every)

@@ -44,6 +44,9 @@ class BatchNormalization(Operator):
     training_mode: int = 0
 
     def expand(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Sequence[Array]:
+        for array in (scale, bias, mean, variance):
+            if array.rank != 1 or array.shape[0] != x.shape[1]:
+                raise ValueError(f"{p.show(array.shape)} is not one number for each of {x.shape[1]} channels")
         wide = p.widen(x)
         if not self.training_mode:
             return self.normalized(wide, x, scale, bias, mean, variance), mean, variance

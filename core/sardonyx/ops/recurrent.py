@@ -41,7 +41,7 @@ class Linear:
 
 
 class Recurrent(Operator, abstract=True):
-    """What RNN, GRU and LSTM have in common. `hidden_size` is not looked at: the weights tell it."""
+    """What RNN, GRU and LSTM have in common. The weights tell the hidden size, too, where there is no `hidden_size`."""
 
     activation_alpha: tuple[float, ...] = ()
     activation_beta: tuple[float, ...] = ()
@@ -136,6 +136,8 @@ class Recurrent(Operator, abstract=True):
             raise ValueError(f"X, W and R have {x.rank}, {len(w)} and {len(r.shape)} axes; each has to have 3")
         count, hidden = len(DIRECTIONS[self.direction]), r.shape[2]
         wide, inner = GATES[self.cell] * hidden, x.shape[2] + joined
+        if self.hidden_size and hidden != self.hidden_size:
+            raise ValueError(f"hidden_size {self.hidden_size} is not that of R {p.show(r.shape)}")
         for name, shape, wanted in (
             ("W", w, (count, wide, inner)),
             ("R", r.shape, (count, wide, hidden)),

@@ -69,7 +69,7 @@ class Profiler:
 
     def trace(self) -> list[dict[str, Any]]:
         """Everything so far, as the JSON array that a trace file holds."""
-        process = {"ph": "M", "pid": os.getpid()}
+        process = {"ph": "M", "cat": "__metadata", "pid": os.getpid()}
         with Whole(), self._lock:
             names = [{"name": "process_name", "args": {"name": f"sardonyx: {self.name}"}, "tid": 0, **process}]
             names += [

@@ -28,6 +28,9 @@ from .legalizer import Legalizer
 from .products import FLOATS, in_panels, matmul, panel_width, precision
 from .tiling import Way, Window, fastest
 
+MOST_PHASES = 256
+"""Of the outputs of a transposed convolution, each of which is a convolution."""
+
 
 def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     """conv_general of floats -> conv_packed, conv_panels, depthwise, Winograd's algorithm or a product"""
@@ -36,6 +39,8 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     params = equation.params
     is_sized = all(isinstance(size, int) for size in w.shape) and hint(output.size) > 0
     if not (is_sized and x.dtype in FLOATS and x.rank in (3, 4, 5) and _plain(params)):
+        return False
+    if prod(params["spread"]) > MOST_PHASES:  # few of them meet a tap
         return False
     taken = precision(output.dtype)
     image, kernel = p.cast(legalizer.last(x), taken), p.cast(w, taken)
