@@ -196,3 +196,40 @@ def test_a_guess_that_makes_no_sense_is_no_error(provider: str) -> None:
         assert session.run(None, {"x": np.zeros(count, np.float32)})[0].tolist() == [0.0] * (2 * count)
     with pytest.raises(RuntimeException, match="Concat"):
         session.run(None, {"x": np.ones(3, np.float32)})
+
+
+CHOSEN = """
+g (int64 n, float[%(rows)s, 8] x, float[8, 8] w) => (float[A, B] y) {
+  yes = Constant <value = bool {1}> ()
+  y = Loop (n, yes, x) <body = step (int64 i, bool going, float[C, D] a) => (bool on, float[E, F] b) {
+    on = Identity (going)
+    sum = ReduceSum <keepdims = 0> (a)
+    zero = Constant <value_float = 0.0> ()
+    is_up = Greater (sum, zero)
+    b = If (is_up) <
+      then_branch = down () => (float[G, H] c) { m = MatMul (a, w) t = Tanh (m) c = Sub (t, sum) },
+      else_branch = up () => (float[I, J] d) { %(up)s }
+    >
+  }>
+}
+"""
+SAME = "l = Log (a) q = MatMul (l, w) d = Abs (q)"
+OTHER_SIZES = "d = Concat <axis = 0> (a, x)"
+RANDOM = "r = RandomUniformLike (a) k = Mul (r, zero) d = Sub (k, sum)"
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("rows", "up", "is_chosen"),
+    [(3, SAME, False), ("R", SAME, False), (30_000, SAME, True), (3, OTHER_SIZES, True), (3, RANDOM, True)],
+    ids=["brief", "open", "long", "sizes", "random"],
+)
+def test_a_loop_computes_both_of_two_brief_branches(rows: int | str, up: str, is_chosen: bool, provider: str) -> None:
+    """Also where the one that is not taken makes NaN."""
+    rng = np.random.default_rng(0)
+    shape = (rows if isinstance(rows, int) else 3, 8)
+    x, w = rng.normal(size=shape).astype("f4"), rng.normal(size=(8, 8)).astype("f4")
+    calls = [{"n": np.array(n), "x": x, "w": w} for n in (0, 1, 5)]
+    session = _compare(provider, CHOSEN % {"rows": rows, "up": up}, calls)
+    (body, *_), *_ = session.plans[0].functions
+    assert bool(body.functions) == is_chosen

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
+from math import isqrt, prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from sardonyx.primitives.array import Array, Equation, Primitive, Shape, primiti
 from sardonyx.primitives.batching import batched
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.body import Body, Outputs, active_hints
-from sardonyx.primitives.elementwise import full
+from sardonyx.primitives.elementwise import full, where
+from sardonyx.primitives.evaluation import DEAR
 from sardonyx.primitives.movement import concat, unsqueeze
 from sardonyx.primitives.reading import known_sizes, read
 from sardonyx.primitives.trace import Trace, active_trace
@@ -31,6 +33,8 @@ from sardonyx.sizes.symbolic import Dim, Size, hint, poly, same
 
 MOST_TURNS = 5_000
 """Turns of a loop that are taken one by one while a plan is made."""
+BRIEF = 1 << 21
+"""Elements and multiplications that take less time than to leave a loop for a branch."""
 MOST_AXES = 63
 """From which on one more is the last that NumPy holds."""
 
@@ -82,6 +86,8 @@ def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Ou
         return _taken(trace, condition, then, other)
     if trace.outer is None and not trace.branched and any(_restricts(trace, inner) for inner in traces):
         return _taken(trace, condition, then, other)
+    if not unsettled and _is_brief(trace, traces):
+        return [where(condition, a, b) for a, b in zip(then(), other(), strict=True)]
     for inner in traces:
         _adopt_guards(trace, inner)
     captured = captured_by(bodies)
@@ -89,6 +95,35 @@ def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Ou
     outputs = trace.append(BRANCH, (condition, *captured), {}, types)
     trace.equations[-1].bodies = tuple(zip(bodies, traces, strict=True))
     return list(fill(traces[0].results, iter(outputs)))
+
+
+def _is_brief(trace: Trace, traces: Sequence[Trace]) -> bool:
+    """Whether both bodies of a branch take less time than to choose one, where a loop does so in every turn.
+
+    Its turns are then nothing that a device has to ask the host about.
+    """
+    place: Trace | None = trace
+    while place is not None and not place.repeated:
+        place = place.outer
+    if place is None or trace.root.backward or any(map(is_nested, traces[0].results)):
+        return False
+    pairs = zip(traces[0].outputs, traces[1].outputs, strict=True)
+    if not all(same(x, y) for a, b in pairs for x, y in zip(a.shape, b.shape, strict=True)):
+        return False
+    equations = [equation for inner in traces for equation in inner.equations]
+    return all(map(_is_plain, equations)) and sum(map(_work, equations)) <= BRIEF
+
+
+def _is_plain(equation: Equation) -> bool:
+    """Whether it may be computed where nobody wants it."""
+    name = equation.primitive.name
+    return equation.primitive.pure and (name == "dot_general" or name not in DEAR)
+
+
+def _work(equation: Equation) -> int:
+    """About how many elements it reads or writes, or how many multiplications it has."""
+    sizes = [hint(array.size) for array in (*equation.inputs, *equation.outputs)]
+    return isqrt(prod(sizes)) if equation.primitive.name == "dot_general" else max(sizes, default=0)
 
 
 def _taken(trace: Trace, condition: Array, then: Callable[[], Outputs], other: Callable[[], Outputs]) -> list[Any]:

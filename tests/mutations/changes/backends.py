@@ -277,6 +277,13 @@ WASM = [
         ("tests/wasm/test_tiling.py",),
     ),
     Mutation(
+        "a thread that does what is for one thread has no memory of its own",
+        "wasm/sardonyx_wasm/device/calls.py",
+        "(1 if self.layout.is_common else crew)",
+        "(1 if self.layout.is_common else threads)",
+        ("tests/wasm/test_blas.py",),
+    ),
+    Mutation(
         "a band of queries sees a key less than its last one does",
         "wasm/sardonyx_wasm/device/attended.py",
         "else length - 1, self._keys - 1 - self._place)",

@@ -375,6 +375,27 @@ OPERATORS = [
         ("tests/compiler/test_scalar_functions.py",),
     ),
     Mutation(
+        "what is true of the sizes of one turn ends no loop",
+        "core/sardonyx/primitives/control.py",
+        "(_is_true(going) and not _asked(inner, own))",
+        "_is_true(going)",
+        ("tests/engine/test_loops.py",),
+    ),
+    Mutation(
+        "sizes that end a loop are compared while the plan is made",
+        "core/sardonyx/primitives/control.py",
+        "return _traced(trace, function, start, True)",
+        "return _traced(trace, function, start, False)",
+        ("tests/engine/test_loops.py",),
+    ),
+    Mutation(
+        "random numbers are drawn for a branch that is not taken",
+        "core/sardonyx/primitives/control.py",
+        'return equation.primitive.pure and (name == "dot_general"',
+        'return (name == "dot_general"',
+        ("tests/engine/test_control_flow.py",),
+    ),
+    Mutation(
         "large angles are reduced as small ones are",
         "core/sardonyx/code/angles.py",
         "NEAR = 12_000.0, 1_600_000.0",
@@ -398,8 +419,8 @@ OPERATORS = [
     Mutation(
         "a window's place is counted without its dilation",
         "core/sardonyx/ops/pooling.py",
-        'inside % self.kernel_shape[k] * windows["dilations"][k]',
-        "inside % self.kernel_shape[k]",
+        "start + inside % self.kernel_shape[k] * dilation",
+        "start + inside % self.kernel_shape[k]",
         ("tests/operators/test_windows.py",),
     ),
     Mutation(
