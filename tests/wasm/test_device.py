@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+import sardonyx
 from sardonyx.code.program import Builder, Program, call
 from sardonyx.common import dtypes
+from sardonyx.errors import RuntimeException
 from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, Provider, SegmentLaunch
 from sardonyx_wasm import provider
 from sardonyx_wasm.device import WasmDevice
 from sardonyx_wasm.hosts import host
+from tests.engine.graphs import model
 from tests.support import require, run_in_pyodide
 
 Array = np.ndarray
@@ -232,3 +235,17 @@ def test_in_pyodide() -> None:
         print(np.abs(result - (np.tanh(x) + 1)).max() < 1e-3, provider.describe()["host"])
     """)
     assert printed.split() == ["True", "pyodide"]
+
+
+def test_sessions_at_rest_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All share one memory: what a session keeps for its next run is another's, if that needs it now."""
+    text = "agent (float[N] x) => (float[M] y) { a = Exp (x) b = Neg (a) y = Concat <axis = 0> (a, b) }"
+    sessions = [sardonyx.InferenceSession(model(text), providers=["WasmExecutionProvider"]) for _ in range(3)]
+    x = np.arange(4 << 20, dtype=np.float32) / (1 << 22)
+    allocator = host()._allocator  # type: ignore[attr-defined]
+    monkeypatch.setattr(allocator, "_limit", allocator._end + (96 << 20))
+    for session in (*sessions, *sessions):
+        (found,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(found[: x.size], np.exp(x), rtol=1e-6)
+    with pytest.raises(RuntimeException, match="release some, or take NumpyExecutionProvider"):
+        sessions[0].run(None, {"x": np.zeros(32 << 20, np.float32)})

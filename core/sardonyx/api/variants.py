@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from sardonyx.api.model_interface import NOTHING
-from sardonyx.common import memory
+from sardonyx.common import memory, relief
 from sardonyx.common.memory import MemoryReport
 from sardonyx.plans.plan import Plan
 from sardonyx.providers.contract import Device
@@ -32,6 +32,7 @@ class Variants:
         self._profiler = profiler
         self._functions: dict[frozenset[str], CompiledGraph] = {}
         self.move(devices)
+        relief.register(self)
 
     def move(self, devices: Sequence[Device]) -> None:
         """Have the same plans on these devices; constants are uploaded again."""
@@ -86,7 +87,7 @@ class Variants:
         ]
 
     def _executors(self) -> list[Executor]:
-        return [executor for function in self._functions.values() for executor in function.executors]
+        return [executor for function in list(self._functions.values()) for executor in list(function.executors)]
 
     def _new_weights(self) -> Weights:
         own = weakref.proxy(self)

@@ -330,12 +330,15 @@ class Frame:
         self.chunks = {}
 
     def _allocate(self, epoch: Epoch, device: int, total: int, rooms: list[int]) -> Any:
+        reason = ""
         if total <= memory.available():
-            with suppress(MemoryError):
+            try:
                 return self.code.devices[device].allocate(total)
+            except MemoryError as error:
+                reason = f": {error}" if str(error) else ""
         room, largest = max(zip(rooms, epoch.buffers, strict=True))
         where = self._maker(epoch, largest)
-        raise RuntimeException(f"{where} wants {room:,} bytes of {total:,} in all, more than there are")
+        raise RuntimeException(f"{where} wants {room:,} bytes of {total:,} in all, more than there are{reason}")
 
     def _check_sizes(self, epoch: Epoch, rooms: Sequence[int], symbols: Mapping[str, int]) -> None:
         """Raise GuardError where a tensor is larger than its device takes: another plan has it elsewhere."""

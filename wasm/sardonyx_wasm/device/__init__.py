@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.common import memory, sources
+from sardonyx.common import memory, relief, sources
 from sardonyx.common.crew import Crew
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.forks import Whole
@@ -63,7 +63,12 @@ class WasmDevice(Device):
         self._loaded: weakref.WeakValueDictionary[Any, LoadedModule] = weakref.WeakValueDictionary()
 
     def allocate(self, nbytes: int) -> Allocation:
-        return Allocation(self.host, nbytes)
+        """All sessions share 4 GiB, so those at rest make room for others."""
+        try:
+            return Allocation(self.host, nbytes)
+        except MemoryError:
+            relief.relieve()
+            return Allocation(self.host, nbytes)
 
     def free(self, chunk: Allocation) -> None:
         chunk.free()

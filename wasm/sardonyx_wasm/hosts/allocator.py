@@ -73,7 +73,10 @@ class Allocator:
         end = _align(start, align) + size
         if end > self._limit:
             used = sum(end - start for start, end in self._used.items())
-            raise MemoryError(f"no room for {size:,} bytes: WebAssembly has {self._limit:,}, {used:,} are in use")
+            raise MemoryError(
+                f"no room for {size:,} bytes: WebAssembly has {self._limit:,} for all sessions, {used:,} are in use; "
+                "release some, or take NumpyExecutionProvider"
+            )
         self._end = self._grow(end)
         self._free[len(self._free) - touches :] = [(start, self._end)]
         return len(self._free) - 1

@@ -17,7 +17,7 @@ from sardonyx.primitives.array import Array
 from sardonyx.primitives.dot_product_attention import seen
 from sardonyx.primitives.reading import known_sizes
 from sardonyx.primitives.trace import active_trace
-from sardonyx.sizes.symbolic import Size
+from sardonyx.sizes.symbolic import Size, same
 
 MICROSOFT = "com.microsoft"
 LOWEST = float(np.finfo(np.float32).min)
@@ -80,7 +80,7 @@ class _Masked(Operator, abstract=True):
         if bias is not None:
             bias = p.widen(bias)
             added = bias if added is None else added + bias
-        if self.unidirectional:
+        if self.unidirectional and (same(total, past + length) or length != 1):  # one query alone sees all keys
             (seen,) = window(length, total, past, causal=True)
             added = p.where(seen, p.full((), 0.0, p.widen(q).dtype) if added is None else added, LOWEST)
         result, scores = attend(q, k, v, self.scale or None, bias=added)
@@ -270,6 +270,7 @@ class MultiHeadAttention(_MultiHead, domain=MICROSOFT):
 
     samples = [
         sample((2, 3, 8), (2, 5, 8), (2, 5, 6), num_heads=2),
+        sample((2, 1, 8), (2, 5, 8), (2, 5, 6), num_heads=2, unidirectional=1),
         sample((2, 3, 8), (2, 5, 8), (2, 5, 6), (22,), np.array([3, 5], np.int32), num_heads=2, scale=0.3),
     ]
 
