@@ -688,3 +688,15 @@ def test_every_event_of_a_profile_has_a_category(tmp_path: Path) -> None:
     session.run(None, {"x": X})
     events = json.loads(Path(session.end_profiling()).read_text())
     assert [event for event in events if event["cat"] == "Node"]
+
+
+@SIDES
+def test_a_model_in_bytes_has_its_data_in_a_folder(side: ModuleType, tmp_path: Path) -> None:
+    proto = onnx.load_from_string(ADD)
+    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.array([3, 4], np.float32), "w"))
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    data = (tmp_path / "m.onnx").read_bytes()
+    options = side.SessionOptions()
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(tmp_path))
+    (y,) = side.InferenceSession(data, options, providers=[CPU]).run(None, {"x": X})
+    np.testing.assert_array_equal(y, np.add(X, [3, 4]))

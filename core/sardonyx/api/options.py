@@ -46,6 +46,7 @@ forks.register(_terminating.acquire, _terminating.release, _terminating.release)
 MOST_DEVICES = 8
 """How many a delegate may choose, as in onnxruntime."""
 MEMORY_LIMIT = "session.memory_limit"
+DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 EXTERNAL_FILE = "session.optimized_model_external_initializers_file_name"
 EXTERNAL_SIZE = "session.optimized_model_external_initializers_min_size_in_bytes"
 
@@ -174,6 +175,8 @@ class SessionOptions:
             debug.warn_once(f"{key} has no effect here: processors keep subnormal numbers, GPUs may take them as zero")
         if key == MEMORY_LIMIT:
             self.memory_limit = _limit(value)
+        if key == DATA_FOLDER:
+            self._changes.folder = value
         self._entries[key] = value
 
     def __setattr__(self, name: str, value: Any) -> None:

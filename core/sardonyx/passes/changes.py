@@ -25,10 +25,12 @@ class ModelChanges:
     initializers: dict[str, Any] = field(default_factory=dict)
     files: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, str] = field(default_factory=dict)
+    folder: str = ""
+    """Where the data files of a model are that is given in bytes."""
 
     def key(self) -> list[Any] | None:
-        """A key that is equal for equal changes; None where arrays or files are among them."""
-        if self.initializers or self.files:
+        """A key that is equal for equal changes; None where arrays or files are."""
+        if self.initializers or self.files or self.folder:
             return None
         return [sorted(self.names.items()), sorted(self.denotations.items()), sorted(self.rows.items())]
 

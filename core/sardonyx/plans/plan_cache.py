@@ -72,8 +72,8 @@ class Source:
         self._model = model
         self._data = memoryview(model).cast("B") if isinstance(model, (bytes, bytearray, memoryview)) else None
         self._path = None if isinstance(model, (bytes, bytearray, memoryview)) else model
-        self._files = DataFiles(self._path, changes.files, changes.initializers)
-        self._changed = bool(changes.files or changes.initializers)
+        self._files = DataFiles(self._path or changes.folder or None, changes.files, changes.initializers)
+        self._changed = bool(changes.files or changes.initializers or changes.folder)
         self.files: dict[str, list[int]] | None = None
         """The files that were read, by location, "" being the model's own, as they were; None if one is in flux, or
         the session gives other data."""

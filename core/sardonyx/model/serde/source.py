@@ -112,7 +112,8 @@ class DataFiles:
             raise ValueError(f"external data must lie in the model's folder; '{location}' does not")
         if self._path is None:
             raise InvalidArgument(
-                f"the model's data lies in '{location}'; read it by its path, or give folder= or files="
+                f"the model's data lies in '{location}'; read it by its path, or give folder= or files=, which a "
+                "session has as session.model_external_initializers_file_folder_path"
             )
         folder = self._path if os.path.isdir(self._path) else os.path.dirname(self._path)
         path = os.path.join(folder, *parts)
