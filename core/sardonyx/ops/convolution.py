@@ -22,7 +22,8 @@ class Conv(Sliding):
     group: int = 1
 
     def expand(self, x: Array, w: Array, b: Array | None = None) -> Array:
-        if self.kernel_shape is not None and self.kernel_shape != w.shape[2:]:
+        taps = [size if isinstance(size, int) else 0 for size in w.shape[2:]]
+        if self.kernel_shape is not None and any(size not in (0, k) for size, k in zip(taps, self.kernel_shape)):
             raise ValueError(f"kernel_shape {list(self.kernel_shape)} is not that of w {p.show(w.shape)}")
         low, high = self.border(x, w.shape[2:])
         strides, dilations = self.steps(x.rank - 2)

@@ -136,7 +136,7 @@ class Recurrent(Operator, abstract=True):
             raise ValueError(f"X, W and R have {x.rank}, {len(w)} and {len(r.shape)} axes; each has to have 3")
         count, hidden = len(DIRECTIONS[self.direction]), r.shape[2]
         wide, inner = GATES[self.cell] * hidden, x.shape[2] + joined
-        if self.hidden_size and hidden != self.hidden_size:
+        if self.hidden_size and isinstance(hidden, int) and hidden != self.hidden_size:
             raise ValueError(f"hidden_size {self.hidden_size} is not that of R {p.show(r.shape)}")
         for name, shape, wanted in (
             ("W", w, (count, wide, inner)),

@@ -155,7 +155,7 @@ def loop(
     if trace is None:
         return _run_now(trips, condition, carried, body)
     start = [trace.materialise(array) for array in carried]
-    traced, inner = _trace_loop(trace, body, start)
+    traced, inner, lasting = _trace_loop(trace, body, start)
     rows: list[list[Array]] = []
     likely = 4 * len(trace.guards.hints)  # grows with what earlier attempts at this run found
     while any(after.rank != before.rank for before, after in zip(start, inner.outputs[1:])):
@@ -171,10 +171,10 @@ def loop(
         condition, *results = body(constant(np.int64(len(rows))), constant(True), *start)
         start = [trace.materialise(array) for array in results[: len(start)]]
         rows.append(results[len(start) :])
-        traced, inner = _trace_loop(trace, partial(_later, body, len(rows)), start)
+        traced, inner, lasting = _trace_loop(trace, partial(_later, body, len(rows)), start)
     if rows and trips is not None:
         trips = trips - len(rows)
-    ends = _loop(trace, trips, condition, start, traced, inner)
+    ends = _loop(trace, trips, condition, start, traced, inner, lasting)
     return [*ends[: len(start)], *_joined([*rows, ends[len(start) :]])]
 
 
@@ -204,14 +204,20 @@ def _no_slices(trace: Trace, inner: Trace, array: Array) -> Array:
 
 
 def _loop(
-    trace: Trace, trips: Array | None, condition: Array | None, start: list[Array], traced: Body, inner: Trace
+    trace: Trace,
+    trips: Array | None,
+    condition: Array | None,
+    start: list[Array],
+    traced: Body,
+    inner: Trace,
+    lasting: bool,
 ) -> list[Array]:
-    """The loop whose body was traced, as an equation, or without one if all turns can be taken at once."""
+    """The loop whose body `_trace_loop` gave, as an equation, or without one if all turns can be taken at once."""
     results = inner.outputs[1 : 1 + len(start)]
     scans = inner.outputs[1 + len(start) :]
     own = set(traced.symbols)
     _adopt_guards(trace, inner, own)
-    if _goes_on(inner, own):
+    if _goes_on(inner, lasting):
         condition = None if condition is None or _is_true(condition) else condition
     elif condition is None:
         condition = constant(True)
@@ -271,37 +277,33 @@ def turns_of(equation: Equation) -> Size | None:
     return made.params["sizes"][0] if made is not None and made.primitive.name == "sizes" else None
 
 
-def _goes_on(inner: Trace, own: Collection[str]) -> bool:
-    """Whether a body returns the condition that it was passed, or one that is true in every turn.
-
-    What a guard on a size that turns change makes true, `own` or found in the body, is so in this turn alone.
-    """
+def _goes_on(inner: Trace, lasting: bool) -> bool:
+    """Whether a body returns the condition that it was passed, or one that is true, and `lasting`: in every turn."""
     going = inner.outputs[0]
     while going.equation is not None and going.equation.primitive.name == "reshape":
         (going,) = going.equation.inputs
-    return going is inner.inputs[1] or (_is_true(going) and not _asked(inner, own))
-
-
-def _asked(inner: Trace, own: Collection[str]) -> bool:
-    """Whether a body has guards on sizes that turns change."""
-    changing = inner.fresh | set(own)
-    return any(polynomial.symbols() & changing for polynomial, _, _ in inner.guards)
+    return going is inner.inputs[1] or (lasting and _is_true(going))
 
 
 def _is_true(flag: Array) -> bool:
     return flag.value is not None and bool(flag.value.all())
 
 
-def _trace_loop(trace: Trace, function: Callable[..., Outputs], start: list[Array]) -> tuple[Body, Trace]:
+def _trace_loop(trace: Trace, function: Callable[..., Outputs], start: list[Array]) -> tuple[Body, Trace, bool]:
     """Trace the body; sizes that an iteration changes become symbols of it, until no more do or a rank changes.
 
-    Where sizes decide when the loop ends, the run compares them: no plan of a turn then holds for the last one alone.
+    Where such sizes decide when the loop ends, the run compares them: no plan is then for the last turn alone. Also
+    tells whether a condition that is known is that of every turn, and not of this one's sizes.
     """
     body, inner = _traced(trace, function, start, False)
-    if inner.outputs[0].value is not None and _asked(inner, body.symbols):
-        with suppress(SardonyxError):
-            return _traced(trace, function, start, True)
-    return body, inner
+    changing = inner.fresh | set(body.symbols)
+    asked = any(polynomial.symbols() & changing for polynomial, _, _ in inner.guards)
+    if not asked or inner.outputs[0].value is None:
+        return body, inner, True
+    with suppress(SardonyxError):
+        other, compared = _traced(trace, function, start, True)
+        return (body, inner, True) if compared.outputs[0].value is not None else (other, compared, False)
+    return body, inner, False
 
 
 def _traced(trace: Trace, function: Callable[..., Outputs], start: list[Array], compares: bool) -> tuple[Body, Trace]:
