@@ -80,7 +80,7 @@ class MaxPool(Pool):
         sample(np.zeros((1, 1, 3, 3), np.float32), kernel_shape=[2, 2], outputs=2),
         sample(np.zeros((1, 1, 3, 4), np.uint8), kernel_shape=[2, 3], pads=[1, 2, 1, 0], outputs=2),
         sample(
-            np.full((1, 1, 4, 5), -np.inf, np.float32),
+            np.full((1, 1, 4, 5), -128, np.int8),
             kernel_shape=[2, 3],
             pads=[1, 2, 1, 2],
             dilations=[2, 2],
