@@ -700,3 +700,17 @@ def test_a_model_in_bytes_has_its_data_in_a_folder(side: ModuleType, tmp_path: P
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(tmp_path))
     (y,) = side.InferenceSession(data, options, providers=[CPU]).run(None, {"x": X})
     np.testing.assert_array_equal(y, np.add(X, [3, 4]))
+
+
+def test_what_cannot_be_is_refused() -> None:
+    options = sardonyx.SessionOptions()
+    value = sardonyx.OrtValue.ortvalue_from_numpy(np.ones(2, np.float32))
+    with pytest.raises(errors.InvalidArgument, match="'N' cannot be -1"):
+        options.add_free_dimension_override_by_name("N", -1)
+    with pytest.raises(errors.InvalidArgument, match="2 names and 1 values"):
+        options.add_external_initializers(["w", "v"], [value])
+    with pytest.raises(errors.InvalidArgument, match="1 names, 1 buffers and 2 lengths"):
+        options.add_external_initializers_from_files_in_memory(["w.bin"], [b"ab"], [1, 2])
+    options.add_external_initializers(["W"], [value])
+    with pytest.raises(errors.InvalidArgument, match="no initializer 'W'"):
+        sardonyx.InferenceSession(ADD, options, providers=[CPU])

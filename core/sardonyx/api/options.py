@@ -62,6 +62,13 @@ def _limit(given: int | str) -> int:
     return number
 
 
+def _size(name: str, given: int) -> int:
+    """A size of dimensions; InvalidArgument where it is none."""
+    if int(given) < 0:
+        raise errors.InvalidArgument(f"the size of {name!r} cannot be {given}")
+    return int(given)
+
+
 def _refuse_unknown(options: object, name: str) -> None:
     """Raise AttributeError for an option that there is not, which would have no effect."""
     known = [each.name for each in fields(options)]
@@ -222,24 +229,33 @@ class SessionOptions:
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Give the dimensions of this name, in all inputs, a size."""
-        self._changes.names[name] = int(size)
+        self._changes.names[name] = _size(name, size)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
         """Give the free dimensions of inputs that the model denotes so (`DATA_BATCH`) a size."""
-        self._changes.denotations[denotation] = int(size)
+        self._changes.denotations[denotation] = _size(denotation, size)
 
     def add_initializer(self, name: str, ort_value: Any) -> None:
         """Let the initializer of this name be an OrtValue, or an array, of its type and shape."""
         self._changes.initializers[name] = ort_value
 
     def add_external_initializers(self, names: Sequence[str], ort_values: Sequence[Any]) -> None:
-        """Let the initializers of these names be these OrtValues; their data files need not be there."""
+        """Let the initializers of these names be these OrtValues; their data files need not be there.
+
+        A session of a model that has none of a name raises InvalidArgument.
+        """
+        if len(names) != len(ort_values):
+            raise errors.InvalidArgument(f"{len(names)} names and {len(ort_values)} values do not go together")
         self._changes.initializers.update(zip(names, ort_values, strict=True))
+        self._changes.wanted.update(names)
 
     def add_external_initializers_from_files_in_memory(
         self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
     ) -> None:
         """Let the model's data files of these names be the first bytes of these buffers."""
+        if not len(names) == len(buffers) == len(lengths):
+            counts = len(names), len(buffers), len(lengths)
+            raise errors.InvalidArgument("{} names, {} buffers and {} lengths do not go together".format(*counts))
         for name, buffer, length in zip(names, buffers, lengths, strict=True):
             self._changes.files[name] = memoryview(buffer).cast("B")[: int(length)]
 

@@ -25,6 +25,8 @@ class ModelChanges:
     initializers: dict[str, Any] = field(default_factory=dict)
     files: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, str] = field(default_factory=dict)
+    wanted: set[str] = field(default_factory=set)
+    """Those initializers that the model has to have."""
     folder: str = ""
     """Where the data files of a model are that is given in bytes."""
 
@@ -38,8 +40,10 @@ class ModelChanges:
 def change(model: Model, changes: ModelChanges) -> Model:
     """Change a model in place; dimensions and initializers that it does not have are passed over.
 
-    Raises InvalidArgument where a value is not of its initializer's type and shape.
+    Raises InvalidArgument where a value is not of its initializer's type and shape, or has to be there and is not.
     """
+    if unknown := sorted(changes.wanted - {value.name for value in model.graph.initializers}):
+        raise InvalidArgument(f"the model has no initializer {unknown[0]!r}, for which an external one was given")
     if changes.names or changes.denotations:
         _override(model.graph, changes)
     for value in model.graph.initializers:
