@@ -40,11 +40,8 @@ def write_function(unit: Unit, function: Approximation) -> Function:
     if lanewise.is_fused(unit.features) and lanewise.is_straight(function):
         return lanewise.write_scalar(unit, function)
     params = {name: kind(dtype).type for name, dtype in function.params}
-    far = function.beyond and unit.written(function.beyond.function)
     with unit.module.function(function.name, params, [kind(function.dtype).type]) as f:
-        if function.beyond and far:
-            with f.if_(abs(*f.params) > function.beyond.limit):
-                f.return_(far(*f.params))
+        lanewise.return_beyond(unit, f, function)
         body = Body(unit, f)
         body.variables = dict(zip(params, f.params))
         body.block(function.body)

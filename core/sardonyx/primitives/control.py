@@ -107,6 +107,8 @@ def _is_brief(trace: Trace, traces: Sequence[Trace]) -> bool:
         place = place.outer
     if place is None or trace.root.backward or any(map(is_nested, traces[0].results)):
         return False
+    if any(inner.fresh or inner.reads for inner in traces):  # sizes that only one of them may have
+        return False
     pairs = zip(traces[0].outputs, traces[1].outputs, strict=True)
     if not all(same(x, y) for a, b in pairs for x, y in zip(a.shape, b.shape, strict=True)):
         return False

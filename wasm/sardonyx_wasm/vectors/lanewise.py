@@ -346,14 +346,19 @@ def write_vector(unit: Unit, function: Approximation, far: Callee | None) -> Fun
 def write_scalar(unit: Unit, function: Approximation) -> Function:
     """The same of scalars, with the bits that vectors get where they are fused."""
     params, k = {name: kind(dtype).type for name, dtype in function.params}, kind(function.dtype)
-    far = function.beyond and unit.written(function.beyond.function)
     with unit.module.function(function.name, params, [k.type]) as f:
-        if function.beyond and far:
-            with f.if_(abs(*f.params) > function.beyond.limit):
-                f.return_(far(*f.params))
+        return_beyond(unit, f, function)
         operands: list[Expr] = [lanes(k).splat(x) for x in f.params]
         f.return_(element(k, written_inline(_Straight(f, True), function, [operands])[0], 0))
     return f
+
+
+def return_beyond(unit: Unit, f: Function, function: Approximation) -> None:
+    """Have a function of a scalar return what another one gives of a large operand, if there is such."""
+    if function.beyond:
+        far = unit.written(function.beyond.function)
+        with f.if_(abs(*f.params) > function.beyond.limit):
+            f.return_(far(*f.params))
 
 
 def is_straight(function: Approximation) -> bool:
