@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sardonyx.common import crew as module
+from sardonyx.common import forks
 from sardonyx.common.crew import Crew
 
 
@@ -136,4 +137,18 @@ def test_an_interrupt_waits_for_who_has_begun() -> None:
             assert done == [1] * count
     finally:
         signal.signal(signal.SIGINT, before)
+    crew.dismiss()
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_fork_waits_for_who_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks that threads wait at would be shut in the child; who is about to share then works alone."""
+    crew = Crew(2)
+    inside: list[bool] = []
+    crew.run(lambda thread, count: inside.append(bool(forks._inside)))
+    assert inside == [True, True]
+    assert not forks._inside
+    monkeypatch.setattr(forks, "_forking", {-1})
+    assert crew.run(lambda thread, count: count) == 1
+    assert crew.join(lambda thread, count: count) == 1
     crew.dismiss()

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sardonyx.common import debug
+from sardonyx.common import debug, forks
 
 T = TypeVar("T")
 
@@ -137,11 +137,15 @@ class Crew:
 
     def _call(self, function: Callable[[int, int], Any], count: int, is_whole: bool) -> Any:
         """`is_whole` where every share is to be done."""
-        if count == 1 or perf_counter() < self._alone_until:
+        if count == 1 or forks.is_near() or perf_counter() < self._alone_until:
             return function(0, 1)
         return self._calls.run(partial(self._share, function, count, is_whole), partial(function, 0, 1))
 
     def _share(self, function: Callable[[int, int], Any], count: int, is_whole: bool) -> Any:
+        with forks.Whole():  # threads that wait for each other do so under locks that a child process would find shut
+            return self._shared(function, count, is_whole)
+
+    def _shared(self, function: Callable[[int, int], Any], count: int, is_whole: bool) -> Any:
         start = perf_counter()
         work = self._started()[: count - 1]
         if not work:

@@ -165,6 +165,6 @@ def _take_turns(unit: Unit, f: Function, call: Callable[[Operand, Operand], None
             f.set(begin, start(number))
             f.set(end, least(f, start(number + 1), f.units))
             call(begin, end)
-            f.call(finish, f.counter, end - begin, f.units)
+            f.call(finish, f.counter, end - begin, f.units, f.threads)
             f.br(again)
         hosted.remember(unit, f, join(f.counter, f.units, f.state))

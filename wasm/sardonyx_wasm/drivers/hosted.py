@@ -120,7 +120,7 @@ def _share(
         with f.if_(part):
             f.store(record, i32.const(0), offset=PART)
             if synchronizers:
-                f.call(synchronizers[1], f.counter, 1, count)
+                f.call(synchronizers[1], f.counter, 1, count, f.threads)
         if synchronizers:
             _next(f, part, count, record, synchronizers[0])
         else:

@@ -47,10 +47,13 @@ def take(module: Module) -> Function:
 
 
 def finish(module: Module) -> Function:
-    """A function (counter, count, units) that tells that so many units more are done, of all of the launch."""
-    with module.function("finish", {"counter": i32, "count": i32, "units": i32}) as f:
+    """A function (counter, count, units, threads) that tells that so many units more are done, of all of the launch.
+
+    Who is alone wakes nobody: that takes a lock of the host's, which a child process would find shut.
+    """
+    with module.function("finish", {"counter": i32, "count": i32, "units": i32, "threads": i32}) as f:
         before = op("i32.atomic.rmw.add", f.counter, f.count, offset=_DONE)
-        with f.if_(before + f.count == f.units):
+        with f.if_((before + f.count == f.units) & (f.threads > 1)):
             f.do(op("memory.atomic.notify", f.counter, -1, offset=_DONE))
     return f
 
