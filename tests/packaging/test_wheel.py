@@ -67,7 +67,7 @@ def read(contents: ZipFile, name: str) -> str:
 
 def test_is_pure_and_small(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert wheel.stat().st_size < 2_120_000  # a page downloads it
+    assert wheel.stat().st_size < 2_130_000  # a page downloads it
 
 
 def test_holds_every_file_of_the_packages_and_no_others(contents: ZipFile) -> None:
@@ -127,7 +127,7 @@ def test_runs_in_an_environment_of_its_own(wheel: Path, numpy: str, tmp_path: Pa
     subprocess.run([python, "-I", "-W", "error", "-c", ALONE], check=True, cwd=tmp_path, timeout=500)
 
 
-@pytest.mark.parametrize(("left_out", "limit"), [((), 5_425_000), (BESIDES, 2_890_000)])
+@pytest.mark.parametrize(("left_out", "limit"), [((), 5_455_000), (BESIDES, 2_915_000)])
 def test_takes_little_room(contents: ZipFile, left_out: tuple[str, ...], limit: int) -> None:
     """Unpacked, as it is and without what NumPy alone does not need."""
     sizes = [item.file_size for item in contents.infolist() if not item.filename.startswith(left_out or "?")]

@@ -377,8 +377,8 @@ OPERATORS = [
     Mutation(
         "sizes that end a loop are compared while the plan is made",
         "core/sardonyx/primitives/control.py",
-        "return _traced(trace, function, start, True)",
-        "return _traced(trace, function, start, False)",
+        "_traced(trace, function, start, True)",
+        "_traced(trace, function, start, False)",
         ("tests/engine/test_loops.py",),
     ),
     Mutation(
