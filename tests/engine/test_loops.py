@@ -221,22 +221,21 @@ KEPT = """
 """
 ENTERED = "b = Slice (a, second, end)\n size = Size (a)\n on = Greater (size, one)"
 COUNTED = "b = Identity (a)\n r = Range (l, eight, one)\n size = Size (r)\n on = Greater (size, one)"
-"""Steps of `while len(x) > 0`, as exporters write it: what turns change decides by its size."""
+STEPS = pytest.mark.parametrize(
+    "step", [DROPPED, JOINED, KEPT, ENTERED, COUNTED], ids=["drop", "join", "keep", "enter", "count"]
+)
+"""Of `while len(x) > 0`, as exporters write it: what turns change decides by its size."""
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("most", ["most", ""])
-@pytest.mark.parametrize(
-    "step", [DROPPED, JOINED, KEPT, ENTERED, COUNTED], ids=["drop", "join", "keep", "enter", "count"]
-)
+@STEPS
 def test_sizes_end_a_loop(step: str, most: str, provider: str) -> None:
     feeds = [([3, 5, 4, 8, 7, 9, 1], 2**63 - 1), ([4, 2], 20), ([5, 5, 6], 2)]
     compare(WHILE % (most, step), provider, *({"x": np.array(x), "most": np.array(n)} for x, n in feeds))
 
 
-@pytest.mark.parametrize(
-    "step", [DROPPED, JOINED, KEPT, ENTERED, COUNTED], ids=["drop", "join", "keep", "enter", "count"]
-)
+@STEPS
 def test_sizes_end_a_loop_of_a_bundle(step: str) -> None:
     """Nothing there makes a plan for the last turn alone."""
     text = WHILE % ("most", step)

@@ -71,12 +71,12 @@ def _size(name: str, given: int) -> int:
 
 def _refuse_unknown(options: object, name: str) -> None:
     """Raise AttributeError for an option that there is not, which would have no effect."""
-    known = [each.name for each in fields(options)]
-    if name in known:
+    if any(each.name == name for each in fields(options)):
         return
     from difflib import get_close_matches  # which correct programs do without
 
-    near = get_close_matches(name, [each for each in known if not each.startswith("_")], 1, 0.5)
+    known = [each.name for each in fields(options) if not each.name.startswith("_")]
+    near = get_close_matches(name, known, 1, 0.5)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     raise AttributeError(f"{type(options).__name__} has no option {name!r}{meant}")
 

@@ -31,7 +31,7 @@ class ModelChanges:
     """Where the data files of a model are that is given in bytes."""
 
     def key(self) -> list[Any] | None:
-        """A key that is equal for equal changes; None where arrays or files are."""
+        """A key that is equal for equal changes; None where there are arrays or files."""
         if self.initializers or self.files or self.folder:
             return None
         return [sorted(self.names.items()), sorted(self.denotations.items()), sorted(self.rows.items())]
